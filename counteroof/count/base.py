@@ -1,0 +1,102 @@
+"""What every counter delivers: numbers that know how they were got.
+
+A counter takes one kernel case and returns a :class:`Measurement`. A number that could not be had is a
+:class:`Count` whose value is ``None`` and whose ``reason`` says why; it is never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["counted", "scaled", "instrumented", "modelled", "imported", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """One quantity and its source.
+
+    Attributes
+    ----------
+    value
+        In base units (bytes, FLOP, instructions), or ``None`` if it could not be had.
+    status
+        How it was got.
+    source
+        The counter, event or model that delivered it, in a few words.
+    reason
+        Why there is no value, or what a reader must know about it.
+    """
+
+    value: float | int | None
+    status: Status
+    source: str
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.status == "unavailable"):
+            raise ValueError(f"a Count has a value or the status 'unavailable', not {self!r}")
+        if self.value is None and not self.reason:
+            raise ValueError("an unavailable Count needs a reason")
+
+
+def unavailable(source: str, reason: str) -> Count:
+    """Return the Count of a quantity that could not be had."""
+    return Count(None, "unavailable", source, reason)
+
+
+@dataclass(frozen=True)
+class FlopClass:
+    """FLOPs of one kind: precision (f16, bf16, f32, f64, x87), vector width in bits (0: scalar), operation."""
+
+    precision: str
+    width: int
+    op: str
+    flops: int
+    counted: bool = True
+    """False for classes outside the total (min, max, compare, convert, round, estimates ...)."""
+
+
+@dataclass(frozen=True)
+class ArrayTraffic:
+    """What one array moved in one call, in bytes between the last cache and memory.
+
+    ``name`` is the argument's name, or ``(other)`` for stack, tables and data that belong to no argument.
+    """
+
+    name: str
+    bytes: int | None
+    """Size of the array; ``None`` for ``(other)``."""
+    dram_read_bytes: int
+    """Lines read from memory, write-allocate included."""
+    dram_write_bytes: int
+    write_allocate_bytes: int
+    """The part of ``dram_read_bytes`` whose first access after the fetch was a store."""
+    unique_read_bytes: int
+    """Distinct lines among those read, so ``dram_read_bytes - unique_read_bytes`` was fetched again."""
+    unique_write_bytes: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one counter says of one call of one kernel case, in the steady state."""
+
+    counter: str
+    flops: Count
+    issued_flops: Count
+    instructions: Count
+    l1_l2_bytes: Count
+    l2_l3_bytes: Count
+    dram_read_bytes: Count
+    dram_write_bytes: Count
+    write_allocate_bytes: Count
+    flops_by: tuple[FlopClass, ...] = ()
+    arrays: tuple[ArrayTraffic, ...] = ()
+    unruled: tuple[tuple[str, int], ...] = ()
+    """Floating-point instructions without a FLOP rule: (mnemonic, times executed)."""
+    excluded: tuple[str, ...] = ()
+    """Functions that ran natively and so are not counted."""
+    slowdown: float | None = None
+    """Seconds of the counted call over seconds of the native call."""
+    notes: tuple[str, ...] = field(default=())
+    """Assumptions a reader must know, such as the cache geometry used."""

@@ -1,0 +1,1 @@
+"""The machine: its caches and processors, and the ceilings measured on it."""

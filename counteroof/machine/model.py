@@ -1,0 +1,99 @@
+"""Types that describe a machine; they hold facts and where each came from, and measure nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Fill = Literal["inclusive", "non-inclusive", "victim"]
+
+
+@dataclass(frozen=True)
+class CacheLevel:
+    """One data or unified cache.
+
+    Attributes
+    ----------
+    name
+        ``L1``, ``L2``, ``L3``.
+    bytes, ways, line_bytes
+        Geometry; sets follow.
+    shared_by
+        Number of logical processors that share it.
+    fill
+        How lines get in: with the level below (inclusive, non-inclusive) or from the level above's evictions.
+    hashed
+        True if the set is chosen by a hash of the physical address (large shared caches).
+    source
+        Where the geometry comes from: ``sysfs``, ``cpuid``, a file's name; and what is assumed.
+    """
+
+    name: str
+    bytes: int
+    ways: int
+    line_bytes: int
+    shared_by: int
+    fill: Fill
+    hashed: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One measured roof.
+
+    Attributes
+    ----------
+    name
+        Short and unique, such as ``DRAM triad`` or ``f64 AVX-512 FMA``.
+    kind
+        ``bandwidth`` (value in byte/s) or ``compute`` (value in FLOP/s).
+    value
+        The best sample: a ceiling is what the machine can reach.
+    median, samples
+        All samples, and their median.
+    level
+        ``dram``, ``l3``, ``l2`` or ``l1`` for bandwidth; ``None`` for compute.
+    precision, isa, fma
+        For compute; ``isa`` is ``scalar``, ``SSE``, ``AVX2``, ``AVX-512``, ``NEON``. Bandwidth keeps the ISA of its loop.
+    threads
+        Threads that ran together.
+    clock_hz
+        Core clock sustained while measured, or ``None`` with ``clock_source`` saying why.
+    convention
+        What a byte or FLOP means here, e.g. ``write-allocate counted``.
+    """
+
+    name: str
+    kind: Literal["bandwidth", "compute"]
+    value: float
+    median: float
+    samples: tuple[float, ...]
+    threads: int
+    isa: str
+    level: str | None = None
+    precision: str | None = None
+    fma: bool | None = None
+    clock_hz: float | None = None
+    clock_source: str = ""
+    convention: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine's identity, caches and ceilings."""
+
+    name: str
+    """Host name is never in it: model name, cores, hypervisor."""
+    architecture: str
+    cpu: str
+    logical_cpus: int
+    isa: tuple[str, ...]
+    """Instruction sets usable here, narrowest first: ``SSE``, ``AVX2``, ``AVX-512``."""
+    caches: tuple[CacheLevel, ...]
+    memory_bytes: int | None
+    hypervisor: str | None
+    ceilings: tuple[Ceiling, ...] = ()
+    measured: str | None = None
+    """When the ceilings were measured, ISO 8601; ``None`` if they were not."""
+    notes: tuple[str, ...] = ()

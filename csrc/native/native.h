@@ -1,0 +1,1 @@
+int native_abi(void);
