@@ -17,6 +17,10 @@ class BadInput(CounteroofError, ValueError):
     """
 
 
+class FormulaError(BadInput):
+    """A formula is not plain arithmetic, names an unknown parameter, or has no value."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One mistake in an input file: where it is, what is there, what was expected."""

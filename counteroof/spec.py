@@ -1,0 +1,370 @@
+"""What a kernel claims: its library, arguments, FLOPs and bytes, as functions of the problem size.
+
+This is the first stage: everything later reads these frozen dataclasses and nothing changes them. A spec
+comes from a TOML file (:func:`load`), from the decorator :func:`kernel` on a reference function, or from the
+classes::
+
+    KernelSpec(
+        name="triad",
+        library=LibrarySpec(sources=("triad.c",)),
+        symbol="triad",
+        params={"n": (20_000_000,)},
+        args=(
+            array("a", "f64", "n"),
+            array("b", "f64", "n", "random"),
+            array("c", "f64", "n", "random", seed=1),
+            ScalarArg("s", 3.0),
+            ScalarArg("n", Formula("n")),
+        ),
+        declared=Declared(Formula("2*n"), Formula("24*n")),
+    )
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .errors import BadInput, FormulaError
+from .formula import Formula, Number
+
+Access = Literal["read", "write", "update"]
+Cache = Literal["warm", "cold"]
+Size = Literal["default", "small"]
+
+DTYPES: Mapping[str, tuple[str, int]] = {
+    "f16": ("float16", 2),
+    "f32": ("float32", 4),
+    "f64": ("float64", 8),
+    "c64": ("complex64", 8),
+    "c128": ("complex128", 16),
+    "i8": ("int8", 1),
+    "i16": ("int16", 2),
+    "i32": ("int32", 4),
+    "i64": ("int64", 8),
+    "u8": ("uint8", 1),
+    "u16": ("uint16", 2),
+    "u32": ("uint32", 4),
+    "u64": ("uint64", 8),
+}
+"""Element types: NumPy's name and the bytes of one element."""
+
+PRECISIONS = ("f16", "bf16", "f32", "f64")
+CACHES = ("warm", "cold")
+ACCESSES = ("read", "write", "update")
+
+REQUIRED = object()
+"""Marks an option of :data:`INITS` that has no default."""
+
+INITS: Mapping[str, Mapping[str, object]] = {
+    "zeros": {},
+    # Floats (and both parts of complex numbers) are uniform in [low, high), default [0, 1);
+    # integers are uniform in low..high-1, default 0..min(2**(bits-2), 2**30)-1.
+    "random": {"low": None, "high": None, "seed": 0},
+    "arange": {"start": 0, "step": 1},
+    # A random order of 0..size-1.
+    "permutation": {"seed": 0},
+    "constant": {"value": REQUIRED},
+    # Row pointers and sorted column numbers of a random sparse matrix with nnz_per_row entries a row.
+    "csr_indptr": {"rows": REQUIRED, "nnz_per_row": REQUIRED, "seed": 0},
+    "csr_indices": {"rows": REQUIRED, "cols": REQUIRED, "nnz_per_row": REQUIRED, "seed": 0},
+    # Contents of a .npy file; dtype and shape must be the argument's.
+    "file": {"path": REQUIRED},
+}
+"""Ways to fill an array, with their options and defaults; the numbers may be formulas."""
+
+
+@dataclass(frozen=True)
+class Init:
+    """How an array is filled before the first call: a kind of :data:`INITS` and its options.
+
+    The same seed gives the same contents on every machine.
+    """
+
+    kind: str
+    options: Mapping[str, Formula | Number | str] = field(default_factory=dict)
+
+    def values(self, params: Mapping[str, Number]) -> dict[str, Any]:
+        """Return every option of this kind for these parameters, defaults filled in, formulas as numbers.
+
+        ``path`` is a text; ``low`` and ``high`` of ``random`` may be ``None`` (defaults depend on the dtype).
+        """
+        given = {**INITS[self.kind], **self.options}
+        return {key: _number(value, params) if key != "path" else value for key, value in given.items()}
+
+
+@dataclass(frozen=True)
+class ArrayArg:
+    """A pointer to an array (row-major).
+
+    ``access`` says what the kernel does with it, if the author says so; ``align`` is the alignment of the
+    first element in bytes, a power of two.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+    init: Init = Init("zeros")
+    access: Access | None = None
+    align: int = 64
+
+    def shape_at(self, params: Mapping[str, Number]) -> tuple[int, ...]:
+        """Return the extents for these parameters; all are whole and positive."""
+        extents = tuple(extent.evaluate_whole(params) for extent in self.shape)
+        for extent, formula in zip(extents, self.shape, strict=True):
+            if extent <= 0:
+                raise FormulaError(
+                    f"formula {formula.text!r} gives an extent of {extent}; it must be positive"
+                )
+        return extents
+
+    def bytes_at(self, params: Mapping[str, Number]) -> int:
+        """Return the size in bytes for these parameters."""
+        size = DTYPES[self.dtype][1]
+        for extent in self.shape_at(params):
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """A pointer to an array that another argument or a buffer already made."""
+
+    name: str
+    array: str
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    """A number passed by value; the signature says as what C type."""
+
+    name: str
+    value: Formula | Number
+
+    def value_at(self, params: Mapping[str, Number]) -> Number:
+        """Return the number for these parameters."""
+        number: Number = _number(self.value, params)
+        return number
+
+
+@dataclass(frozen=True)
+class NullArg:
+    """A null pointer."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class StructField:
+    """One scalar member of a struct, in C's order and with C's natural alignment."""
+
+    name: str
+    dtype: str
+    value: Formula | Number
+
+    def value_at(self, params: Mapping[str, Number]) -> Number:
+        """Return the number for these parameters."""
+        number: Number = _number(self.value, params)
+        return number
+
+
+@dataclass(frozen=True)
+class StructArg:
+    """A pointer to a struct of scalars."""
+
+    name: str
+    fields: tuple[StructField, ...]
+
+
+@dataclass(frozen=True)
+class ResultArg:
+    """The value that a set-up call returned, such as a plan; ``setup`` is that call's ``result``."""
+
+    name: str
+    setup: str
+
+
+Argument = ArrayArg | ArrayRef | ScalarArg | NullArg | StructArg | ResultArg
+
+
+@dataclass(frozen=True)
+class SetupCall:
+    """A call made once, before the kernel's first; its arrays are the kernel's (as :class:`ArrayRef`)."""
+
+    symbol: str
+    args: tuple[Argument, ...]
+    signature: str | None = None
+    result: str | None = None
+    """Name under which a :class:`ResultArg` finds the returned value."""
+
+
+@dataclass(frozen=True)
+class LibrarySpec:
+    """A shared library, or the C sources and flags to build it from; exactly one of ``path`` and ``sources``.
+
+    ``path`` is a file, or a bare name such as ``libm.so.6`` that the dynamic loader finds.
+    """
+
+    path: str | None = None
+    sources: tuple[str, ...] = ()
+    cflags: tuple[str, ...] = ()
+    header: str | None = None
+    ldflags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The author's claim about one call; ``source`` says where it was made."""
+
+    flops: Formula | None = None
+    bytes: Formula | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSpec:
+    """One kernel and its claim.
+
+    Attributes
+    ----------
+    signature
+        C prototype; if ``None`` it comes from the library's header or debug information.
+    params
+        Values of each parameter; several values make a sweep.
+    small
+        Values at size ``small``, for the parameters that differ.
+    args
+        In the order of the C function's parameters.
+    buffers
+        Arrays that are not passed, but used by set-up calls.
+    precision
+        What the roof is for: one of :data:`PRECISIONS`.
+    cache
+        ``warm``: each call finds the caches as the last left them; ``cold``: flushed before each call.
+    time_limit
+        Seconds for everything done with the kernel, or ``None`` for the run's.
+    env
+        Environment of the worker; an empty value unsets the variable.
+    reference
+        ``module:function`` or ``/path/file.py:function``: called with (arrays as initialised, parameters),
+        returns the contents expected after one call by array name, and the returned value as ``return``.
+    rtol
+        Relative tolerance of the comparison with the reference, or ``None`` for the precision's usual one.
+    """
+
+    name: str
+    library: LibrarySpec
+    symbol: str
+    args: tuple[Argument, ...]
+    params: Mapping[str, tuple[Number, ...]] = field(default_factory=dict)
+    small: Mapping[str, Number] = field(default_factory=dict)
+    signature: str | None = None
+    buffers: tuple[ArrayArg, ...] = ()
+    setup: tuple[SetupCall, ...] = ()
+    declared: Declared = Declared()
+    precision: str | None = None
+    threads: int = 1
+    cache: Cache = "warm"
+    time_limit: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    rtol: float | None = None
+    family: str | None = None
+    title: str | None = None
+
+    @property
+    def arrays(self) -> tuple[ArrayArg, ...]:
+        """Every array of the kernel: those passed, then the buffers."""
+        return (*(arg for arg in self.args if isinstance(arg, ArrayArg)), *self.buffers)
+
+    def cases(
+        self, size: Size = "default", overrides: Mapping[str, Number | Sequence[Number]] | None = None
+    ) -> tuple[KernelCase, ...]:
+        """Return one case for each combination of parameter values.
+
+        Parameters
+        ----------
+        size
+            ``default``, or ``small`` for the values in :attr:`small`.
+        overrides
+            Values that replace the spec's; a sequence makes a sweep.
+
+        Raises
+        ------
+        BadInput
+            If the kernel has no small size, or an override names none of its parameters.
+        """
+        values = dict(self.params)
+        if size == "small":
+            if values and not self.small:
+                raise BadInput(f"kernel {self.name} has no small size; add small = {{ ... }} to its spec")
+            values |= {name: (value,) for name, value in self.small.items()}
+        for name, value in (overrides or {}).items():
+            if name not in values:
+                known = ", ".join(values) or "none"
+                raise BadInput(f"kernel {self.name} has no parameter {name!r}; its parameters are: {known}")
+            values[name] = tuple(value) if isinstance(value, Sequence) else (value,)
+        swept = [name for name, choices in values.items() if len(choices) > 1]
+        cases = []
+        for combination in itertools.product(*values.values()):
+            params = dict(zip(values, combination, strict=True))
+            suffix = ",".join(f"{name}={params[name]}" for name in swept)
+            cases.append(KernelCase(self, params, f"{self.name}[{suffix}]" if suffix else self.name))
+        return tuple(cases)
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """One kernel at one size; ``label`` tells the cases of a kernel apart."""
+
+    spec: KernelSpec
+    params: Mapping[str, Number]
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.spec.name)
+
+    @property
+    def declared_flops(self) -> Number | None:
+        """FLOPs of one call as declared, or ``None``."""
+        formula = self.spec.declared.flops
+        return None if formula is None else formula.evaluate(self.params)
+
+    @property
+    def declared_bytes(self) -> Number | None:
+        """Bytes of one call as declared, or ``None``."""
+        formula = self.spec.declared.bytes
+        return None if formula is None else formula.evaluate(self.params)
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of all arrays together."""
+        return sum(array.bytes_at(self.params) for array in self.spec.arrays)
+
+
+def array(
+    name: str,
+    dtype: str,
+    shape: str | int | Sequence[str | int],
+    init: str = "zeros",
+    *,
+    access: Access | None = None,
+    align: int = 64,
+    **options: str | Number,
+) -> ArrayArg:
+    """Return an :class:`ArrayArg`, its formulas given as plain texts; ``options`` are those of the init."""
+    extents = (shape,) if isinstance(shape, str | int) else tuple(shape)
+    formulas = {
+        key: Formula(value) if isinstance(value, str) and key != "path" else value
+        for key, value in options.items()
+    }
+    return ArrayArg(
+        name, dtype, tuple(Formula(str(extent)) for extent in extents), Init(init, formulas), access, align
+    )
+
+
+def _number(value: Any, params: Mapping[str, Number]) -> Any:
+    return value.evaluate(params) if isinstance(value, Formula) else value
