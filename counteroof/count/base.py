@@ -75,6 +75,12 @@ class ArrayTraffic:
     unique_read_bytes: int
     """Distinct lines among those read, so ``dram_read_bytes - unique_read_bytes`` was fetched again."""
     unique_write_bytes: int
+    first_write_allocate_bytes: int | None = None
+    """The part of ``unique_read_bytes`` whose first fetch in the call was for a store; ``None``: unknown."""
+    touched_read_bytes: int | None = None
+    """Distinct lines whose first access in the call was a load, wherever served; ``None``: unknown."""
+    touched_write_bytes: int | None = None
+    """Distinct lines stored to in the call, whether or not they reached memory; ``None``: unknown."""
 
 
 @dataclass(frozen=True)
