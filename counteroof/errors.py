@@ -41,6 +41,14 @@ class SpecError(BadInput):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class ResultsError(BadInput):
+    """A results file is not what its schema asks for; ``problems`` lists all mistakes."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
 class LibraryError(BadInput):
     """A shared library cannot be used: not ELF, wrong architecture, missing symbol or dependency."""
 

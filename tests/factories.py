@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from counteroof.count.base import ArrayTraffic, Count, FlopClass, Measurement
 from counteroof.machine.model import CacheLevel, Ceiling, Machine
+from counteroof.reconcile import dram_bytes, ledger
+from counteroof.results import ArrayResult, Chosen, Claim, Failed, KernelResult, Results, Seconds
+from counteroof.roofline import Observation, place
 
 MODEL = "cache model, LRU, 32 MiB L3"
 
@@ -147,3 +151,61 @@ def machine(ceilings: tuple[Ceiling, ...] = CEILINGS) -> Machine:
         ceilings=ceilings,
         measured="2026-01-02T03:04:05+00:00",
     )
+
+
+def result(
+    name: str = "triad",
+    *,
+    seconds: float | None = 0.0125,
+    declared: tuple[float | None, float | None] | None = (2 * N, 24 * N),
+    counted: Measurement | None = None,
+    precision: str = "f64",
+    threads: int = 1,
+    ceilings: tuple[Ceiling, ...] = CEILINGS,
+    **fields: Any,
+) -> KernelResult:
+    """Return a kernel result with the ledger and placement that follow from the numbers."""
+    counted = triad() if counted is None else counted
+    moved = dram_bytes(counted)
+    claim = None if declared is None else Claim(*declared, "a paper")
+    claimed_flops, claimed_bytes = declared or (None, None)
+    observation = Observation(
+        seconds, counted.flops.value, moved.value, precision, threads, claimed_flops, claimed_bytes
+    )
+    values: dict[str, Any] = {
+        "name": name,
+        "label": name,
+        "library": "libkernels.so",
+        "symbol": name,
+        "params": {"n": N},
+        "threads": threads,
+        "precision": precision,
+        "checked": True,
+        "seconds": None if seconds is None else Seconds.of((seconds, 1.01 * seconds, 0.99 * seconds)),
+        "declared": claim,
+        "counters": {counted.counter: replace(counted, arrays=())},
+        "chosen": Chosen(counted.counter, counted.counter),
+        "placement": place(observation, ceilings),
+        "ledger": ledger(claimed_bytes, counted),
+        "arrays": tuple(ArrayResult.of(array, 64) for array in counted.arrays),
+        **fields,
+    }
+    return KernelResult(**values)
+
+
+def failed(name: str = "spoiled", kind: str = "crash", message: str = "SIGSEGV") -> KernelResult:
+    """Return the result of a kernel that ended early."""
+    return KernelResult(
+        name=name,
+        label=name,
+        library="libkernels.so",
+        symbol=name,
+        precision="f32",
+        declared=Claim(10, 20, "a paper"),
+        error=Failed(kind, message),
+    )
+
+
+def results(*kernels: KernelResult, ceilings: tuple[Ceiling, ...] = CEILINGS) -> Results:
+    """Return a run with these kernels."""
+    return Results("2026-01-02T03:04:05+00:00", "0.1.0", machine(ceilings), kernels)
