@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from .errors import FormulaError
 
@@ -214,8 +215,8 @@ def _evaluate(node: ast.expr, params: Mapping[str, Number]) -> Number:
             value = _OPERATORS[type(op)](_evaluate(left, params), _evaluate(right, params))
         case ast.UnaryOp(op=sign, operand=operand):
             value = _UNARY[type(sign)](_evaluate(operand, params))
-        case ast.Constant(value=int() | float() as constant):
-            value = constant
+        case ast.Constant(value=constant):
+            value = cast(Number, constant)  # _check let no other constant through
         case ast.Name(id=name):
             given = params[name]
             value = int(given) if isinstance(given, numbers.Integral) else float(given)

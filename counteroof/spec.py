@@ -23,9 +23,11 @@ classes::
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from .errors import BadInput, FormulaError
 from .formula import Formula, Number
@@ -50,6 +52,9 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "u64": ("uint64", 8),
 }
 """Element types: NumPy's name and the bytes of one element."""
+
+MAX_CASES = 1000
+"""Cases of one kernel; a sweep beyond this is a slip of the pen."""
 
 PRECISIONS = ("f16", "bf16", "f32", "f64")
 CACHES = ("warm", "cold")
@@ -294,8 +299,24 @@ class KernelSpec:
         Raises
         ------
         BadInput
-            If the kernel has no small size, or an override names none of its parameters.
+            If the kernel has no small size, or an override names none of its parameters; as SpecError if a
+            size is impossible (an extent that is not positive, more than this machine's memory ...).
         """
+        from .spec_check import check_cases  # its rules need these classes
+
+        sizes = self.combinations(size, overrides)
+        check_cases(self, sizes)
+        swept = [name for name in self.params if len({params[name] for params in sizes}) > 1]
+        labels = (",".join(f"{name}={params[name]}" for name in swept) for params in sizes)
+        return tuple(
+            KernelCase(self, params, f"{self.name}[{label}]" if label else self.name)
+            for params, label in zip(sizes, labels, strict=True)
+        )
+
+    def combinations(
+        self, size: Size = "default", overrides: Mapping[str, Number | Sequence[Number]] | None = None
+    ) -> tuple[dict[str, Number], ...]:
+        """Return the parameters of each case; see :meth:`cases`."""
         values = dict(self.params)
         if size == "small":
             if values and not self.small:
@@ -306,13 +327,11 @@ class KernelSpec:
                 known = ", ".join(values) or "none"
                 raise BadInput(f"kernel {self.name} has no parameter {name!r}; its parameters are: {known}")
             values[name] = tuple(value) if isinstance(value, Sequence) else (value,)
-        swept = [name for name, choices in values.items() if len(choices) > 1]
-        cases = []
-        for combination in itertools.product(*values.values()):
-            params = dict(zip(values, combination, strict=True))
-            suffix = ",".join(f"{name}={params[name]}" for name in swept)
-            cases.append(KernelCase(self, params, f"{self.name}[{suffix}]" if suffix else self.name))
-        return tuple(cases)
+        if (count := math.prod(map(len, values.values()))) > MAX_CASES:
+            raise BadInput(
+                f"kernel {self.name} has {count} combinations of parameters, {MAX_CASES} are allowed"
+            )
+        return tuple(dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values()))
 
 
 @dataclass(frozen=True)
@@ -364,6 +383,41 @@ def array(
     return ArrayArg(
         name, dtype, tuple(Formula(str(extent)) for extent in extents), Init(init, formulas), access, align
     )
+
+
+def load(path: str | Path, *, check_memory: bool = True) -> tuple[KernelSpec, ...]:
+    """Return the kernels of a TOML spec, or those a Python file makes with :func:`kernel`.
+
+    Without ``check_memory``, sizes beyond this machine's memory are left to :meth:`KernelSpec.cases`, for a
+    caller who is going to run smaller ones.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file: where it is, what was found, what was expected.
+    """
+    path = Path(path)
+    if path.suffix == ".py":
+        from .spec_python import load_python
+
+        return load_python(path)
+    from .spec_file import load_file
+
+    return load_file(path, check_memory)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(**table: Any) -> Callable[[Function], Function]:
+    """Return a decorator that makes a kernel of its NumPy reference function.
+
+    The keywords are those of a ``[[kernel]]`` table, with ``library`` for the ``[library]`` table; the name
+    is the function's unless given. The function is returned as it was, with its spec as ``kernel_spec``.
+    """
+    from .spec_python import from_reference
+
+    return lambda function: from_reference(function, table)
 
 
 def _number(value: Any, params: Mapping[str, Number]) -> Any:
