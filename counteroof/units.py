@@ -39,13 +39,13 @@ def si(value: float | None, unit: str, digits: int = 3) -> str:
 def significant(value: float | None, digits: int = 3) -> str:
     """Return ``value`` to ``digits`` significant digits without an exponent where that stays readable.
 
-    Integers below ``10**digits`` are printed as they are: 7 stays ``7``, not ``7.00``.
+    Integers below ``10**digits`` are printed as they are: the count 7 stays ``7``, but 7.0 is ``7.00``.
     """
     if value is None:
         return MISSING
     if not math.isfinite(value):
         return str(value)
-    if value == 0 or (value == int(value) and abs(value) < 10**digits):
+    if value == 0 or (isinstance(value, int) and abs(value) < 10**digits):
         return str(int(value))
     return _rounded(value, digits)
 
@@ -90,9 +90,9 @@ def signed_bytes(value: float | None, digits: int = 3) -> str:
 
 def _whole(value: float | None, unit: str, digits: int) -> str:
     """Like :func:`si` for things that have no thousandth part: never below the base unit."""
-    if value is not None and abs(value) < 1:
-        return f"{significant(value, digits)} {unit}".strip()
-    return si(value, unit, digits)
+    if value is None or abs(value) >= 1000 or (value != int(value) and abs(value) >= 1):
+        return si(value, unit, digits)
+    return f"{significant(int(value) if value == int(value) else value, digits)} {unit}".strip()
 
 
 def binary_bytes(value: int | None) -> str:
@@ -103,7 +103,8 @@ def binary_bytes(value: int | None) -> str:
     scaled: float = value
     while abs(scaled) >= 1024 and power < len(_BINARY) - 1:
         power, scaled = power + 1, scaled / 1024
-    return f"{significant(scaled, 4 if abs(scaled) >= 1000 else 3)} {_BINARY[power]}B"
+    whole = int(scaled) if scaled == int(scaled) else scaled
+    return f"{significant(whole, 4 if abs(scaled) >= 1000 else 3)} {_BINARY[power]}B"
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
@@ -143,10 +144,7 @@ def intensity(value: float | None, digits: int = 3) -> str:
 
 def ratio(value: float | None, digits: int = 3) -> str:
     """Return a quotient of like quantities: ``1.33``."""
-    if value is None or not math.isfinite(value) or value == 0:
-        return significant(value, digits)
-    # 1.00 says that two numbers agree to three digits; a bare 1 would not
-    return f"{value:.{digits - 1}f}" if 0.995 <= abs(value) < 9.995 else significant(value, digits)
+    return significant(None if value is None else float(value), digits)
 
 
 def percent(fraction: float | None) -> str:

@@ -45,7 +45,7 @@ def traffic(
 
 
 def measurement(
-    flops: float | None = 40_000_000,
+    flops: float | Count | None = 40_000_000,
     arrays: tuple[ArrayTraffic, ...] = (),
     *,
     read: float | None = None,
@@ -57,17 +57,18 @@ def measurement(
     """Return an instrumented measurement whose DRAM bytes are the sums over ``arrays`` unless given."""
     total_read = sum(array.dram_read_bytes for array in arrays) if arrays else None
     total_write = sum(array.dram_write_bytes for array in arrays) if arrays else None
+    executed = flops if isinstance(flops, Count) else instrumented(flops)
     values: dict[str, Any] = {
         "counter": counter,
-        "flops": instrumented(flops),
-        "issued_flops": instrumented(flops),
+        "flops": executed,
+        "issued_flops": executed,
         "instructions": instrumented(123_456),
         "l1_l2_bytes": modelled(None),
         "l2_l3_bytes": modelled(None),
         "dram_read_bytes": modelled(total_read if read is None else read),
         "dram_write_bytes": modelled(total_write if write is None else write),
         "write_allocate_bytes": modelled(sum(array.write_allocate_bytes for array in arrays)),
-        "flops_by": (FlopClass(precision, 512, "fma", int(flops)),) if flops else (),
+        "flops_by": (FlopClass(precision, 512, "fma", int(executed.value)),) if executed.value else (),
         "arrays": arrays,
         **fields,
     }

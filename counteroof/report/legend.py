@@ -1,0 +1,122 @@
+"""What stands under a table: where the numbers come from, and what a reader must know of single kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .. import units
+from ..machine.model import Ceiling
+from ..results import KernelResult, Results
+from .columns import BOUNDS, NO_TRAFFIC, SOURCE_LETTERS
+
+_HOW = {
+    "counted": "counted by hardware",
+    "scaled": "counted by hardware, scaled for the share of time the counter ran",
+    "instrumented": "instrumented: every instruction executed, exact",
+    "modelled": "modelled: every access through a model of the caches",
+    "imported": "imported from another tool's file",
+}
+
+
+_MANY = 8
+"""More names than this are not listed in full."""
+
+
+def sources(results: Results) -> list[str]:
+    """Return one line for each kind of source that occurs, and one for time, claims and roofs."""
+    lines = []
+    texts: dict[str, dict[str, None]] = {}
+    for kernel in results.kernels:
+        for count in (kernel.flops, kernel.dram_bytes):
+            if count.value is not None:
+                texts.setdefault(count.status, {})[count.source] = None
+    for status, letter in SOURCE_LETTERS.items():
+        if status in texts:
+            lines.append(f"{letter} = {_HOW[status]} ({'; '.join(texts[status])})")
+    if any(kernel.declared is not None for kernel in results.kernels):
+        lines.append("declared = the formulas of the spec, by their author")
+    if any(kernel.seconds is not None for kernel in results.kernels):
+        sizes = [len(kernel.seconds.samples) for kernel in results.kernels if kernel.seconds is not None]
+        many = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+        lines.append(f"time = of one call, median of {many} samples; GFLOP/s = FLOPs executed over time")
+    lines += roofs(results)
+    if results.machine.measured and results.machine.ceilings:
+        lines.append(f"roofs were measured {results.machine.measured}, the highest sample of each counts")
+    return lines
+
+
+def roofs(results: Results) -> list[str]:
+    """Return one line for each ceiling that binds a kernel of the table."""
+    used: dict[str, str] = {}
+    for kernel in results.kernels:
+        if kernel.placement is not None and kernel.placement.ceiling and kernel.placement.bound:
+            used[kernel.placement.ceiling] = BOUNDS[kernel.placement.bound]
+    by_name = {ceiling.name: ceiling for ceiling in results.machine.ceilings}
+    return [
+        f"bound {bound} = {ceiling_text(by_name[name])}" for name, bound in used.items() if name in by_name
+    ]
+
+
+def ceiling_text(ceiling: Ceiling) -> str:
+    """Return a ceiling in words: name, value, what is not in the name yet, threads, clock."""
+    value = units.bandwidth(ceiling.value) if ceiling.kind == "bandwidth" else units.flop_rate(ceiling.value)
+    return f"{ceiling.name}: {value} ({conditions(ceiling)})"
+
+
+def conditions(ceiling: Ceiling) -> str:
+    """Return under what conditions a ceiling was measured: precision, ISA, FMA, threads, clock."""
+    parts = [
+        part
+        for part in (ceiling.precision, ceiling.isa)
+        if part and part.casefold() not in ceiling.name.casefold()
+    ]
+    if ceiling.fma is False and "fma" not in ceiling.name.casefold() and ceiling.isa != "scalar":
+        parts.append("without FMA")
+    parts.append("1 thread" if ceiling.threads == 1 else f"{ceiling.threads} threads")
+    parts.append(units.hertz(ceiling.clock_hz) if ceiling.clock_hz else "clock unknown")
+    return ", ".join(parts)
+
+
+def notes(results: Results) -> list[str]:
+    """Return what must be known about kernels; kernels of which the same is true share a line."""
+    kernels: dict[str, dict[str, None]] = {}
+    for kernel in results.kernels:
+        for text in _notes_of(kernel):
+            kernels.setdefault(text, {})[kernel.label] = None
+    counted = {kernel.label for kernel in results.kernels if kernel.counters}
+    return [f"{_names(tuple(labels), counted)}: {text}" for text, labels in kernels.items()]
+
+
+def _names(labels: tuple[str, ...], everyone: set[str]) -> str:
+    if len(labels) > 1 and set(labels) == everyone:
+        return "all kernels"
+    if len(labels) > _MANY:
+        return f"{', '.join(labels[: _MANY - 1])} and {len(labels) - _MANY + 1} others"
+    return ", ".join(labels)
+
+
+def _notes_of(kernel: KernelResult) -> Iterator[str]:
+    if kernel.placement is not None:
+        yield from (note for note in kernel.placement.notes if note != NO_TRAFFIC)
+    if kernel.counters:
+        for what, count in (("FLOPs", kernel.flops), ("DRAM bytes", kernel.dram_bytes)):
+            if count.reason:
+                yield f"{what}{' not available' if count.value is None else ''}: {count.reason}"
+    for measurement in kernel.counters.values():
+        if measurement.unruled:
+            names = ", ".join(f"{name} ({times} times)" for name, times in measurement.unruled)
+            yield f"floating-point instructions without a rule, not in the FLOPs: {names}"
+        if measurement.excluded:
+            yield f"ran natively and so not counted: {', '.join(measurement.excluded)}"
+        yield from measurement.notes
+    if kernel.checked is False:
+        yield "the result does not agree with the reference"
+
+
+def failures(kernels: Iterable[KernelResult]) -> list[str]:
+    """Return one line for each kernel that failed."""
+    return [
+        f"{kernel.label}: {kernel.error.kind}: {kernel.error.message}"
+        for kernel in kernels
+        if kernel.error is not None
+    ]

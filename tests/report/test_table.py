@@ -1,0 +1,241 @@
+"""The table in its three forms, on values that all differ, so that no cell can come from the wrong column."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from counteroof.count.base import ArrayTraffic, Count
+from counteroof.report import table
+from counteroof.report.columns import COLUMNS
+from counteroof.results import Results
+
+from ..factories import CEILINGS, bandwidth, failed, measurement, modelled, result, results, traffic, triad
+
+# Declared 24 MB and 4.8 MFLOP (0.2 FLOP/B), moved 32 + 8 MB and executed 5 MFLOP, in 2 ms:
+# 2.5 GFLOP/s at 0.125 FLOP/B; 40 MB at 61.9 GB/s take 0.646 ms, 32 % of 2 ms.
+DISTINCT = result(
+    "distinct",
+    seconds=0.002,
+    declared=(4_800_000, 24_000_000),
+    counted=measurement(
+        Count(5_000_000, "scaled", "core events"),
+        (traffic("a", read=32_000_000, write=8_000_000),),
+        precision="f32",
+    ),
+    precision="f32",
+    threads=1,
+)
+RESIDENT = result(
+    "resident", seconds=1e-7, declared=(2000, 24_000), counted=measurement(2000, (traffic("a"),))
+)
+UNCOUNTED = result("uncounted", counted=measurement(None), seconds=None, declared=None)
+ABOVE = result("above", seconds=0.0095)
+
+TEXTS = {
+    "kernel": "distinct",
+    "precision": "f32",
+    "threads": "1",
+    "seconds": "2.00 ms",
+    "declared_bytes": "24.0 MB",
+    "actual_bytes": "40.0 MB",
+    "bytes_ratio": "1.67",
+    "declared_flops": "4.80 M",
+    "executed_flops": "5.00 M",
+    "declared_intensity": "0.200",
+    "intensity": "0.125",
+    "flops_per_second": "2.50",
+    "fraction": "32 %",
+    "bound": "DRAM",
+    "ceiling": "DRAM copy",
+    "sources": "scaled / modelled",
+    "error": "",
+}
+
+
+def drawn(whole: Results, width: int) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width, force_terminal=False).print(table.terminal(whole, width))
+    return stream.getvalue()
+
+
+def test_every_column_has_its_own_number() -> None:
+    assert {column.key: column.text(DISTINCT) for column in COLUMNS} == TEXTS
+    assert len({text for key, text in TEXTS.items() if key != "threads"}) == len(TEXTS) - 1
+
+
+def test_markdown_puts_every_number_under_its_heading() -> None:
+    lines = table.markdown(results(DISTINCT, failed())).splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("| kernel"))
+    cells = [cell.strip() for cell in lines[header + 2].strip("|").split("|")]
+    headings = [cell.strip() for cell in lines[header].strip("|").split("|")]
+    assert dict(zip(headings, cells, strict=True)) == {
+        column.heading: TEXTS[column.key] for column in COLUMNS
+    }
+    assert lines[header + 1].count("|") == lines[header].count("|")
+
+
+def test_the_wide_table_has_one_line_a_kernel() -> None:
+    line = next(line for line in drawn(results(DISTINCT), 160).splitlines() if "distinct" in line)
+    assert " ".join(line.split()) == (
+        "distinct f32 2.00 ms 24.0 MB 40.0 MB 1.67 4.80 M 5.00 M 0.200 0.125 2.50 32 % DRAM s/m"
+    )
+
+
+def test_the_narrow_table_stacks_declared_above_actual() -> None:
+    lines = drawn(results(DISTINCT), 80).splitlines()
+    first = next(i for i, line in enumerate(lines) if "distinct" in line)
+    assert " ".join(lines[first].split()) == "distinct 24.0 MB 1.67 4.80 M 0.200 2.50 32 % f32"
+    assert " ".join(lines[first + 1].split()) == "40.0 MB 5.00 M 0.125 2.00 ms DRAM s/m"
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 149, 160, 250])
+def test_nothing_is_cut_at_any_usual_width(width: int) -> None:
+    text = drawn(results(DISTINCT, RESIDENT, UNCOUNTED, ABOVE, failed()), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\u2026" not in text
+    for word in (
+        "24.0 MB",
+        "40.0 MB",
+        "1.67",
+        "4.80 M",
+        "5.00 M",
+        "0.200",
+        "0.125",
+        "2.50",
+        "32 %",
+        "109 % !",
+    ):
+        assert word in text
+    for word in ("DRAM", "compute", "no DRAM", "crash", "declared", "actual", "executed", "GFLOP/s"):
+        assert word in text
+
+
+def test_a_long_name_is_folded_and_not_cut() -> None:
+    name = "a_very_long_kernel_name_of_some_library_" * 3
+    text = drawn(results(result(name)), 80)
+    letters = re.sub(r"[^a-z_]", "", "".join(line[:28] for line in text.splitlines()))
+    assert name in letters
+
+
+def test_no_dram_traffic_is_said_in_words() -> None:
+    assert "| no DRAM traffic |" in table.markdown(results(RESIDENT))
+    assert "inf" not in table.markdown(results(RESIDENT)).replace("information", "")
+
+
+def test_a_missing_number_is_a_dash_with_its_reason_below() -> None:
+    text = table.markdown(results(UNCOUNTED))
+    row = next(line for line in text.splitlines() if line.startswith("| uncounted"))
+    assert row.count(" - ") >= 8
+    assert "uncounted: FLOPs not available: the engine was not run" in text
+    assert "uncounted: DRAM bytes not available: the cache model was not run" in text
+
+
+def test_a_failed_kernel_is_a_row_with_its_reason() -> None:
+    whole = results(DISTINCT, failed("spoiled", "out-of-bounds", "wrote 8 bytes past the end of a"))
+    assert "out-of-bounds: wrote 8 bytes past the end of a |" in table.markdown(whole)
+    text = drawn(whole, 160)
+    assert "out-of-bounds" in next(line for line in text.splitlines() if line.startswith("spoiled"))
+    assert "spoiled: out-of-bounds: wrote 8 bytes past the end of a" in text
+
+
+def test_without_failures_there_is_no_error_column() -> None:
+    assert "error" not in table.markdown(results(DISTINCT))
+
+
+def test_a_dot_above_its_roof_is_marked_and_explained() -> None:
+    text = drawn(results(ABOVE), 160)
+    assert "109 % !" in text
+    assert "above: 8.8 % above its roof (DRAM copy)" in text
+    assert "**109 %**" in table.markdown(results(ABOVE))
+
+
+def test_every_source_stands_in_the_legend() -> None:
+    text = table.markdown(results(DISTINCT, ABOVE))
+    assert "s = counted by hardware, scaled for the share of time the counter ran (core events)" in text
+    assert "i = instrumented: every instruction executed, exact (engine)" in text
+    assert "m = modelled: every access through a model of the caches (cache model, LRU, 32 MiB L3)" in text
+    assert "declared = the formulas of the spec" in text
+    assert "time = of one call, median of 3 samples" in text
+    assert "bound DRAM = DRAM copy: 61.9 GB/s (AVX-512, 1 thread, 4.18 GHz)" in text
+    assert "roofs were measured 2026-01-02" in text
+    assert "c = " not in text
+
+
+def test_a_ceiling_without_a_clock_says_so() -> None:
+    roof = bandwidth("DRAM", 99, clock_hz=None, clock_source="no clock probe", threads=2)
+    whole = results(result(threads=2, ceilings=(roof,)), ceilings=(roof,))
+    assert "bound DRAM = DRAM: 99.0 GB/s (AVX-512, 2 threads, clock unknown)" in table.markdown(whole)
+
+
+def test_what_holds_for_all_kernels_is_said_once() -> None:
+    note = "pages: 4 KiB frames at random"
+    many = [result(f"k{i}", counted=triad(notes=(note,))) for i in range(12)]
+    assert f"all kernels: {note}" in table.markdown(results(*many))
+    some = table.markdown(results(*many, result("other")))
+    assert f"k0, k1, k2, k3, k4, k5, k6 and 5 others: {note}" in some
+
+
+def test_what_was_not_counted_is_said() -> None:
+    counted = triad(unruled=(("vfoopd", 17),), excluded=("malloc",))
+    text = table.markdown(results(result(counted=counted, checked=False)))
+    assert "triad: floating-point instructions without a rule, not in the FLOPs: vfoopd (17 times)" in text
+    assert "triad: ran natively and so not counted: malloc" in text
+    assert "triad: the result does not agree with the reference" in text
+
+
+def test_names_cannot_break_the_markup_or_the_terminal() -> None:
+    odd = result("a|b [red]x[/red] <i> \x1b[31mz")
+    assert r"a\|b \[red\]x\[/red\] \<i\> ?\[31mz" in table.markdown(results(odd))
+    text = drawn(results(odd), 160)
+    assert "a|b [red]x[/red] <i> ?[31mz" in text
+    assert "\x1b" not in text
+
+
+def test_the_frame_has_values_in_base_units() -> None:
+    frame = table.frame(results(DISTINCT, RESIDENT, UNCOUNTED, failed()))
+    row = frame.iloc[0]
+    assert row["declared_bytes"] == 24_000_000
+    assert row["actual_bytes"] == 40_000_000
+    assert row["bytes_ratio"] == pytest.approx(40 / 24)
+    assert row["declared_flops"] == 4_800_000
+    assert row["executed_flops"] == 5_000_000
+    assert row["declared_intensity"] == pytest.approx(0.2)
+    assert row["intensity"] == pytest.approx(0.125)
+    assert row["flops_per_second"] == pytest.approx(2.5e9)
+    assert row["seconds"] == 0.002
+    assert row["fraction"] == pytest.approx(40e6 / 61.9e9 / 0.002)
+    assert (row["bound"], row["ceiling"]) == ("dram", "DRAM copy")
+    assert row["flops_source"] == "scaled: core events"
+    assert row["bytes_source"] == "modelled: cache model, LRU, 32 MiB L3"
+    assert row["declared_source"] == "a paper"
+    assert math.isnan(frame.loc[1, "intensity"])
+    assert frame.loc[1, "no_dram_traffic"]
+    assert frame.loc[2, "flops_source"] == "unavailable: the engine was not run"
+    assert frame.loc[3, "error"] == "crash: SIGSEGV"
+    assert len(frame) == 4
+
+
+def test_an_empty_run_still_has_a_table() -> None:
+    whole = results()
+    assert "| kernel |" in table.markdown(whole)
+    assert "kernel" in drawn(whole, 80)
+    assert len(table.frame(whole)) == 0
+
+
+def test_a_thousand_kernels_make_a_table() -> None:
+    whole = results(*(replace(DISTINCT, label=f"k{i}") for i in range(1000)))
+    assert table.markdown(whole).count("| 24.0 MB |") == 1000
+    assert len(table.frame(whole)) == 1000
+
+
+def test_partly_known_bytes_are_not_called_known() -> None:
+    lines = (ArrayTraffic("a", 64, 64, 0, 0, 64, 0),)
+    half = result(counted=measurement(5, lines, dram_write_bytes=modelled(None)), ceilings=CEILINGS)
+    assert half.dram_bytes.value is None
+    assert "DRAM bytes not available: the cache model was not run" in table.markdown(results(half))
