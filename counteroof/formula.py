@@ -181,9 +181,9 @@ def _check(node: ast.expr, text: str, depth: int) -> None:
             _check(right, text, depth + 1)
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             _check(operand, text, depth + 1)
-        case ast.Constant(value=value) if type(value) in (int, float):
+        case ast.Constant(value=constant) if type(constant) in (int, float):
             try:
-                _bounded(value)
+                _bounded(cast(Number, constant))
             except ArithmeticError as error:
                 raise FormulaError(f"formula {text!r}: {error}") from None
         case ast.Name(id=name) if name not in FUNCTIONS:

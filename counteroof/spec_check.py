@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
-from .errors import FormulaError, Problem, SpecError
+from .errors import Problem, SpecError
 from .formula import FUNCTIONS, Formula, Number
 from .spec import (
     ACCESSES,
@@ -25,31 +21,18 @@ from .spec import (
     Argument,
     ArrayArg,
     ArrayRef,
-    Init,
-    KernelCase,
     KernelSpec,
     ResultArg,
     ScalarArg,
     StructArg,
 )
+from .spec_sizes import case_problems, memory_bytes
+from .wording import one_of, show, suggest
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KERNEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:-]{0,99}")
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$@]*")
 _REFERENCE = re.compile(r"[^:\n]+:[A-Za-z_][A-Za-z0-9_.]*")
-_CSR = ("csr_indptr", "csr_indices")
-
-
-def suggest(word: str, choices: Iterable[str]) -> str:
-    """Return `` (did you mean 'x'?)`` for the nearest choice, or nothing if none is near."""
-    near = difflib.get_close_matches(word[:100], list(choices), n=1, cutoff=0.6)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def show(value: object) -> str:
-    """Return a value from a spec as it is quoted in a message: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def all_problems(
@@ -84,35 +67,6 @@ def check_cases(kernel: KernelSpec, sizes: Iterable[Mapping[str, Number]]) -> No
         raise SpecError(problems)
 
 
-def case_problems(
-    kernel: KernelSpec, sizes: Iterable[Mapping[str, Number]], where: str, memory: int | None
-) -> list[Problem]:
-    """Return what is wrong at these sizes, one problem a place; ``memory`` is the most arrays may take."""
-    problems: dict[str, Problem] = {}
-    for params in sizes:
-        found = list(_case_problems(kernel, params, where))
-        if not found and memory is not None and (needed := KernelCase(kernel, params).array_bytes) > memory:
-            asked = f"arrays of {needed} bytes for {_values(params)}"
-            found = [Problem(f"{where}.args", asked, f"at most this machine's memory of {memory} bytes")]
-        for problem in found:
-            problems.setdefault(problem.where, problem)
-    return list(problems.values())
-
-
-def memory_bytes() -> int | None:
-    """Return the memory this process may use: the machine's, or its control group's if that is lower."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            total = min(total, int(Path("/sys/fs/cgroup", name).read_text()))
-        except (OSError, ValueError):
-            continue  # no such control group, or "max"
-    return total
-
-
 def duplicate_problems(names: Iterable[str], where: str, what: str) -> list[Problem]:
     """Return a problem for each name that occurs more than once."""
     return [
@@ -135,7 +89,7 @@ def _kernel_problems(kernel: KernelSpec, where: str) -> Iterator[Problem]:
         ("cache", kernel.cache, CACHES),
     ):
         if value is not None and value not in choices:
-            yield Problem(f"{where}.{key}", show(value) + suggest(value, choices), _one_of(choices))
+            yield Problem(f"{where}.{key}", show(value) + suggest(value, choices), one_of(choices))
     if not 1 <= kernel.threads <= 4096:
         yield Problem(f"{where}.threads", show(kernel.threads), "a number of threads from 1 to 4096")
     if kernel.time_limit is not None and not 0 < kernel.time_limit < math.inf:
@@ -192,7 +146,7 @@ def _param_problems(kernel: KernelSpec, where: str) -> Iterator[Problem]:
     unknown = [name for name in kernel.small if name not in kernel.params]
     for name in unknown:
         found = f"unknown parameter {name!r}{suggest(name, kernel.params)}"
-        yield Problem(f"{where}.small", found, _one_of(kernel.params))
+        yield Problem(f"{where}.small", found, one_of(kernel.params))
     for table, values in (("params", kernel.params), ("small", {k: (v,) for k, v in kernel.small.items()})):
         for name, choices in values.items():
             yield from _choice_problems(choices, f"{where}.{table}.{name}")
@@ -248,10 +202,10 @@ def _one_argument(
         case ArrayArg():
             yield from _array_problems(arg, kernel, place)
         case ArrayRef(array=name) if name not in arrays:
-            yield Problem(place, f"unknown array {name!r}{suggest(name, arrays)}", _one_of(arrays))
+            yield Problem(place, f"unknown array {name!r}{suggest(name, arrays)}", one_of(arrays))
         case ResultArg(setup=name) if name not in results:
             found = f"unknown result {name!r}{suggest(name, results)}"
-            yield Problem(place, found, f"the result of an earlier set-up call: {_one_of(results)}")
+            yield Problem(place, found, f"the result of an earlier set-up call: {one_of(results)}")
         case ScalarArg(value=value):
             yield from _value_problems(value, kernel, place)
         case StructArg(fields=fields):
@@ -273,18 +227,18 @@ def _array_problems(array: ArrayArg, kernel: KernelSpec, place: str) -> Iterator
         yield from _unknown_names(extent, kernel, f"{place}.shape")
     if array.access is not None and array.access not in ACCESSES:
         found = show(array.access) + suggest(array.access, ACCESSES)
-        yield Problem(f"{place}.access", found, _one_of(ACCESSES))
+        yield Problem(f"{place}.access", found, one_of(ACCESSES))
     if not 1 <= array.align <= 2**21 or array.align & (array.align - 1):
         yield Problem(f"{place}.align", show(array.align), "a power of two from 1 to 2097152")
     kind, options = array.init.kind, array.init.options
     if kind not in INITS:
-        yield Problem(f"{place}.init", show(kind) + suggest(kind, INITS), _one_of(INITS))
+        yield Problem(f"{place}.init", show(kind) + suggest(kind, INITS), one_of(INITS))
         return
     known = INITS[kind]
     for key, value in options.items():
         if key not in known:
             found = f"unknown option {key!r}{suggest(key, known)}"
-            yield Problem(f"{place}.init", found, _one_of(known))
+            yield Problem(f"{place}.init", found, one_of(known))
         elif key != "path" and not isinstance(value, str):
             yield from _value_problems(value, kernel, f"{place}.init.{key}")
         elif key != "path" or not isinstance(value, str):
@@ -293,86 +247,19 @@ def _array_problems(array: ArrayArg, kernel: KernelSpec, place: str) -> Iterator
             )
     for key in (key for key, default in known.items() if default is REQUIRED and key not in options):
         yield Problem(f"{place}.init", f"{kind} without {key!r}", f"the option {key!r}")
-    if kind in (*_CSR, "permutation") and array.dtype in DTYPES and array.dtype[0] not in "iu":
-        yield Problem(f"{place}.dtype", show(array.dtype), f"an integer type, as {kind} needs")
-
-
-def _case_problems(kernel: KernelSpec, params: Mapping[str, Number], where: str) -> Iterator[Problem]:
-    def value(place: str, compute: Callable[[], Number], expected: str) -> Iterator[Problem]:
-        try:
-            result = compute()
-        except FormulaError as error:
-            yield Problem(place, str(error), expected)
-            return
-        if result < 0 and "negative" in expected:
-            yield Problem(place, f"{result} for {_values(params)}", expected)
-
-    def usable(formula: Formula | Number | None) -> bool:
-        return isinstance(formula, Formula) and formula.names <= params.keys()
-
-    for array in kernel.arrays:
-        place = f"{where}.{'buffers' if array in kernel.buffers else 'args'}.{array.name}"
-        if array.dtype in DTYPES and all(usable(extent) for extent in array.shape):
-            problems = list(
-                value(f"{place}.shape", partial(array.bytes_at, params), "whole, positive extents")
-            )
-            yield from problems
-            if not problems:
-                yield from _init_problems(array, array.init, params, f"{place}.init")
-    for arg in (*kernel.args, *(arg for call in kernel.setup for arg in call.args)):
-        fields = arg.fields if isinstance(arg, StructArg) else (arg,) if isinstance(arg, ScalarArg) else ()
-        for field in fields:
-            if usable(field.value):
-                place = f"{where}.args.{arg.name}" + ("" if field is arg else f".{field.name}")
-                yield from value(place, partial(field.value_at, params), "a formula with a value")
-    for formula, key in ((kernel.declared.flops, "flops"), (kernel.declared.bytes, "bytes")):
-        if formula is not None and usable(formula):
-            expected = "a number that is not negative"
-            yield from value(f"{where}.declared.{key}", partial(formula.evaluate, params), expected)
-
-
-def _init_problems(
-    array: ArrayArg, init: Init, params: Mapping[str, Number], place: str
-) -> Iterator[Problem]:
-    known = INITS.get(init.kind, {})
-    if any(option not in known for option in init.options) or any(
-        default is REQUIRED and key not in init.options for key, default in known.items()
-    ):
-        return  # reported already
-    if any(isinstance(v, Formula) and not v.names <= params.keys() for v in init.options.values()):
-        return
-    try:
-        values = init.values(params)
-    except FormulaError as error:
-        yield Problem(place, str(error), "options with a value")
-        return
-    for key in ("seed", "rows", "cols", "nnz_per_row"):
-        if key in values and not (values[key] == int(values[key]) and 0 <= values[key] < 2**63):
-            yield Problem(f"{place}.{key}", show(values[key]), "a whole number that is not negative")
-            return
     if (
-        init.kind == "random"
-        and None not in (values["low"], values["high"])
-        and values["low"] >= values["high"]
+        kind in ("csr_indptr", "csr_indices", "permutation")
+        and array.dtype in DTYPES
+        and array.dtype[0] not in "iu"
     ):
-        yield Problem(place, f"low {values['low']}, high {values['high']}", "low below high")
-    if init.kind in _CSR:
-        elements = math.prod(array.shape_at(params))
-        indptr = init.kind == "csr_indptr"
-        needed = values["rows"] + 1 if indptr else values["rows"] * values["nnz_per_row"]
-        if elements != needed:
-            rule = "rows + 1" if indptr else "rows * nnz_per_row"
-            yield Problem(place, f"{init.kind} for {elements} elements", f"{rule} = {needed} elements")
-        if not indptr and values["nnz_per_row"] > values["cols"]:
-            found = f"nnz_per_row {values['nnz_per_row']} with cols {values['cols']}"
-            yield Problem(place, found, "at most cols entries a row")
+        yield Problem(f"{place}.dtype", show(array.dtype), f"an integer type, as {kind} needs")
 
 
 def _dtype_problems(dtype: str, place: str) -> Iterator[Problem]:
     if dtype not in DTYPES:
         numpy_names = {numpy: name for name, (numpy, _) in DTYPES.items()} | {"float": "f32", "double": "f64"}
         hint = f" (did you mean {numpy_names[dtype]!r}?)" if dtype in numpy_names else suggest(dtype, DTYPES)
-        yield Problem(place, show(dtype) + hint, _one_of(DTYPES))
+        yield Problem(place, show(dtype) + hint, one_of(DTYPES))
 
 
 def _value_problems(value: Formula | Number, kernel: KernelSpec, place: str) -> Iterator[Problem]:
@@ -385,13 +272,4 @@ def _value_problems(value: Formula | Number, kernel: KernelSpec, place: str) -> 
 def _unknown_names(formula: Formula, kernel: KernelSpec, place: str) -> Iterator[Problem]:
     for name in sorted(formula.names - kernel.params.keys()):
         found = f"unknown parameter {name!r}{suggest(name, kernel.params)} in {show(formula.text)}"
-        yield Problem(place, found, f"a formula in the parameters: {_one_of(kernel.params)}")
-
-
-def _values(params: Mapping[str, Number]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in params.items()) or "no parameters"
-
-
-def _one_of(choices: Iterable[str]) -> str:
-    names = sorted(choices) if isinstance(choices, set) else list(choices)
-    return f"one of {', '.join(names)}" if names else "none (there are none)"
+        yield Problem(place, found, f"a formula in the parameters: {one_of(kernel.params)}")

@@ -29,8 +29,9 @@ from .spec import (
     StructArg,
     StructField,
 )
-from .spec_check import all_problems, duplicate_problems, show
+from .spec_check import all_problems, duplicate_problems
 from .spec_table import Table
+from .wording import show
 
 MAX_FILE_BYTES = 10_000_000
 

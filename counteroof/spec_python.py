@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from .errors import BadInput, Problem, SpecError
 from .formula import Formula
 from .spec import KernelSpec
-from .spec_check import duplicate_problems, show
+from .spec_check import duplicate_problems
 from .spec_file import read_kernel
 from .spec_table import Table
+from .wording import show
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .errors import FormulaError, Problem
 from .formula import Formula, Number
-from .spec_check import show, suggest
+from .wording import show, suggest
 
 
 @dataclass

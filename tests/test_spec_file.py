@@ -405,7 +405,7 @@ def toml(value: Any) -> str:
     return text if isinstance(value, int) or any(c in text for c in ".en") else text + ".0"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kernels=st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8), max_size=2), library=VALUES
 )
