@@ -1,0 +1,1 @@
+"""Cache model: geometry and policies in, traffic per level and array out."""

@@ -1,0 +1,260 @@
+"""The cache model as the rest of the package sees it: a machine's caches in, traffic per level and array out.
+
+The engine feeds the simulator from C through :attr:`CacheModel.pointer`; Python builds it, names the arrays and reads
+the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..count.base import ArrayTraffic, Count, unavailable
+from ..errors import BadInput, CounteroofError
+from ..machine.model import CacheLevel
+from ..native import ffi, lib
+
+SEED = 20_260_000
+"""Places the physical pages; any fixed number would do."""
+
+OTHER = "(other)"
+"""Name of the traffic that belongs to no registered array."""
+
+_FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
+_SOURCE = "cache model"
+
+
+class Kind(enum.IntEnum):
+    """What an access does, as ``cachesim_access`` counts it."""
+
+    LOAD = 0
+    STORE = 1
+    NON_TEMPORAL = 2
+    PREFETCH = 3
+    FLUSH = 4
+    UPDATE = 5
+    FENCE = 6
+
+
+@dataclass(frozen=True)
+class LevelTotals:
+    """What one level saw: lookups by line, and the bytes that crossed its lower boundary."""
+
+    name: str
+    hits: int
+    misses: int
+    up_bytes: int
+    """From below to this level, or through it where it is a victim cache."""
+    down_bytes: int
+    """Written back to the next level or memory, or handed to a victim cache."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the model counted since the last reset; lines are given in bytes."""
+
+    line_bytes: int
+    levels: tuple[LevelTotals, ...]
+    dram_read_bytes: int
+    dram_write_bytes: int
+    write_allocate_bytes: int
+    """The part of ``dram_read_bytes`` that stores caused."""
+    non_temporal_bytes: int
+    """The part of ``dram_write_bytes`` that went around the caches."""
+    partial_bytes: int
+    """The part of ``non_temporal_bytes`` in lines that were not written whole, so cost a read as well."""
+    pages: int
+    """4 KiB pages touched since the model was made."""
+
+    def between(self, level: int) -> int | None:
+        """Return the bytes that crossed the boundary below a level (1 is L1), both directions; None past the last cache."""
+        if level >= len(self.levels):
+            return None
+        return self.levels[level - 1].up_bytes + self.levels[level - 1].down_bytes
+
+    def counts(self) -> dict[str, Count]:
+        """Return the traffic fields of a :class:`~counteroof.count.base.Measurement`, by name."""
+        counts = {
+            name: Count(value, "modelled", _SOURCE)
+            for name, value in (
+                ("dram_read_bytes", self.dram_read_bytes),
+                ("dram_write_bytes", self.dram_write_bytes),
+                ("write_allocate_bytes", self.write_allocate_bytes),
+            )
+        }
+        for name, level in (("l1_l2_bytes", 1), ("l2_l3_bytes", 2)):
+            value = self.between(level)
+            counts[name] = (
+                unavailable(_SOURCE, f"this machine's model has {len(self.levels)} cache level(s)")
+                if value is None
+                else Count(value, "modelled", _SOURCE)
+            )
+        return counts
+
+
+class CacheModel:
+    """One simulated hierarchy; used by one thread at a time.
+
+    Parameters
+    ----------
+    caches
+        First to last level, as in ``Machine.caches``.
+    seed
+        Places the physical pages.
+
+    Raises
+    ------
+    BadInput
+        The geometry cannot be simulated; the text names the level.
+    """
+
+    def __init__(self, caches: Sequence[CacheLevel], *, seed: int = SEED) -> None:
+        _check(caches)
+        self.caches = tuple(caches)
+        self.line_bytes = caches[0].line_bytes
+        self._arrays: list[tuple[str, int]] = []
+        levels = ffi.new(
+            "struct cachesim_level[]",
+            [
+                {
+                    "bytes": cache.bytes,
+                    "ways": cache.ways,
+                    "slices": 1,
+                    "hashed": cache.hashed,
+                    "fill": 0 if number == 0 else _FILL[cache.fill],
+                }
+                for number, cache in enumerate(caches)
+            ],
+        )
+        pointer = lib.cachesim_new(levels, len(caches), self.line_bytes, seed)
+        if pointer == ffi.NULL:
+            raise CounteroofError("the cache model could not be made: out of memory")
+        self.pointer: Any = ffi.gc(pointer, lib.cachesim_free)
+        """``struct cachesim *`` for C callers; valid as long as this object lives."""
+
+    def add_array(self, name: str, start: int, nbytes: int, *, huge_pages: bool = False) -> int:
+        """Register an address range whose traffic is wanted apart; return its id."""
+        array = int(lib.cachesim_add_array(self.pointer, start, nbytes, huge_pages))
+        if array < 0:
+            raise BadInput(
+                f"array {name!r} ({nbytes} bytes at {start:#x}) does not fit the cache model's 64 GiB"
+            )
+        self._arrays.append((name, nbytes))
+        return array
+
+    def access(self, address: int, nbytes: int, kind: Kind = Kind.LOAD) -> None:
+        """Make one access."""
+        lib.cachesim_access(self.pointer, address, nbytes, kind)
+
+    def accesses(self, addresses: np.ndarray, nbytes: np.ndarray, kinds: np.ndarray) -> None:
+        """Make accesses in order; three arrays of the same length."""
+        if not len(addresses) == len(nbytes) == len(kinds):
+            raise BadInput(
+                f"accesses need arrays of one length, not {len(addresses)}, {len(nbytes)}, {len(kinds)}"
+            )
+        columns = [
+            np.ascontiguousarray(addresses, np.uint64),
+            np.ascontiguousarray(nbytes, np.uint32),
+            np.ascontiguousarray(kinds, np.uint32),
+        ]
+        pointers = (
+            ffi.cast("const uint64_t *", columns[0].ctypes.data),
+            ffi.cast("const uint32_t *", columns[1].ctypes.data),
+            ffi.cast("const uint32_t *", columns[2].ctypes.data),
+        )
+        lib.cachesim_accesses(self.pointer, *pointers, len(addresses))
+
+    def loop(self, streams: Sequence[tuple[int, int, int, Kind]], count: int) -> None:
+        """Run ``count`` iterations over streams of (start, stride, bytes, kind), in order within an iteration."""
+        lib.cachesim_loop(
+            self.pointer,
+            len(streams),
+            ffi.new("uint64_t[]", [start for start, _, _, _ in streams]),
+            ffi.new("int64_t[]", [stride for _, stride, _, _ in streams]),
+            ffi.new("uint32_t[]", [nbytes for _, _, nbytes, _ in streams]),
+            ffi.new("uint32_t[]", [int(kind) for _, _, _, kind in streams]),
+            count,
+        )
+
+    def reset(self) -> None:
+        """Zero the counts and keep the contents: what follows is measured in the state the past left."""
+        lib.cachesim_reset(self.pointer)
+
+    def flush(self, *, count_writebacks: bool) -> None:
+        """Empty all levels; count the dirty lines as written back, or forget them."""
+        lib.cachesim_flush(self.pointer, count_writebacks)
+
+    def totals(self) -> Totals:
+        """Return what was counted since the last reset; closes the write-combining buffers first."""
+        raw = ffi.new("struct cachesim_totals *")
+        lib.cachesim_totals(self.pointer, raw)
+        if raw.error:
+            reason = {1: "memory ran out", 2: "more than 64 GiB of addresses were touched"}[raw.error]
+            raise CounteroofError(f"the cache model lost track: {reason}")
+        line = self.line_bytes
+        return Totals(
+            line_bytes=line,
+            levels=tuple(
+                LevelTotals(
+                    cache.name, level.hits, level.misses, level.up_lines * line, level.down_lines * line
+                )
+                for cache, level in zip(self.caches, raw.level, strict=False)
+            ),
+            dram_read_bytes=raw.memory.read_lines * line,
+            dram_write_bytes=raw.memory.write_lines * line,
+            write_allocate_bytes=raw.memory.write_allocate_lines * line,
+            non_temporal_bytes=raw.non_temporal_lines * line,
+            partial_bytes=raw.partial_lines * line,
+            pages=raw.pages,
+        )
+
+    def arrays(self) -> tuple[ArrayTraffic, ...]:
+        """Return the traffic of each registered array, in order, then that of everything else."""
+        named = [(number, name, nbytes) for number, (name, nbytes) in enumerate(self._arrays)]
+        return tuple(
+            self._array(number, name, nbytes) for number, name, nbytes in [*named, (-1, OTHER, None)]
+        )
+
+    def _array(self, number: int, name: str, nbytes: int | None) -> ArrayTraffic:
+        raw = ffi.new("struct cachesim_traffic *")
+        if lib.cachesim_array(self.pointer, number, raw):
+            raise CounteroofError(f"the cache model knows no array {number} ({name})")
+        line = self.line_bytes
+        return ArrayTraffic(
+            name=name,
+            bytes=nbytes,
+            dram_read_bytes=raw.read_lines * line,
+            dram_write_bytes=raw.write_lines * line,
+            write_allocate_bytes=raw.write_allocate_lines * line,
+            unique_read_bytes=raw.unique_read_lines * line,
+            unique_write_bytes=raw.unique_write_lines * line,
+            first_write_allocate_bytes=raw.unique_write_allocate_lines * line,
+            touched_read_bytes=raw.loaded_lines * line,
+            touched_write_bytes=raw.stored_lines * line,
+        )
+
+
+def _check(caches: Sequence[CacheLevel]) -> None:
+    """Raise BadInput for what the simulator cannot do, with the level and the number that is wrong."""
+    if not 1 <= len(caches) <= 4:
+        raise BadInput(f"the cache model takes 1 to 4 levels, not {len(caches)}")
+    lines = {cache.line_bytes for cache in caches}
+    if len(lines) > 1 or not lines <= {64, 128, 256}:
+        raise BadInput(f"all levels need the same line size, 64, 128 or 256 bytes, not {sorted(lines)}")
+    for cache in caches:
+        if not 1 <= cache.ways <= 64:
+            raise BadInput(f"{cache.name}: 1 to 64 ways can be simulated, not {cache.ways}")
+        way = cache.ways * cache.line_bytes
+        if cache.bytes <= 0 or cache.bytes % way:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes} bytes are not a whole number of sets of"
+                f" {cache.ways} ways x {cache.line_bytes} bytes"
+            )
+        if cache.bytes // way > 1 << 26:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes // way} sets are more than can be simulated ({1 << 26})"
+            )

@@ -1,0 +1,211 @@
+/* Construction, totals and the public entry points of the cache model; the walk itself is in hierarchy.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static uint32_t is_power(uint32_t x)
+{
+    return x && !(x & (x - 1));
+}
+
+static int level_init(struct cs_level *level, const struct cachesim_level *given, uint32_t line_bits)
+{
+    uint64_t way_bytes = (uint64_t)given->ways << line_bits;
+    if (!given->ways || given->ways > CS_MAX_WAYS || given->fill > CS_VICTIM || !given->bytes ||
+        given->bytes % way_bytes || given->bytes / way_bytes > UINT32_MAX / 2)
+        return -1;
+    level->ways = given->ways;
+    level->blocks = (given->ways + CS_BLOCK - 1) / CS_BLOCK;
+    level->fill = given->fill;
+    level->sets = (uint32_t)(given->bytes / way_bytes);
+    level->slices = given->slices ? given->slices : 1;
+    if (level->sets % level->slices)
+        return -1;
+    level->slice_sets = level->sets / level->slices;
+    uint32_t hashed = given->hashed && level->sets > 1;
+    if (is_power(level->sets)) {
+        level->index = hashed ? CS_INDEX_FOLD : CS_INDEX_MASK;
+        level->shift = 31 - (uint32_t)__builtin_clz(level->sets);
+    } else {
+        level->index = hashed ? CS_INDEX_SLICES : CS_INDEX_REMAINDER;
+        level->shift = 31 - (uint32_t)__builtin_clz(level->slice_sets);
+    }
+    level->mask = (1u << level->shift) - 1;
+    size_t size = (size_t)level->sets * level->blocks * CS_BLOCK * sizeof *level->tags;
+    level->tags = aligned_alloc(64, size);
+    if (!level->tags)
+        return -1;
+    memset(level->tags, 0, size);
+    return 0;
+}
+
+struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed)
+{
+    if (!count || count > CS_MAX_LEVELS || (line_bytes != 64 && line_bytes != 128 && line_bytes != 256) ||
+        levels[0].fill != CS_NON_INCLUSIVE)
+        return NULL;
+    struct cachesim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return NULL;
+    sim->levels = count;
+    sim->line_bits = (uint32_t)__builtin_ctz(line_bytes);
+    sim->page_line_bits = CS_PAGE_BITS - sim->line_bits;
+    int failed = cs_pages_init(sim, seed);
+    for (uint32_t k = 0; k < count; k++)
+        failed |= level_init(&sim->level[k], &levels[k], sim->line_bits);
+    uint32_t sets = sim->level[0].sets;
+    /* Level 1's set number lies within the page offset: it is the same for virtual and physical addresses. */
+    sim->virtual_front = sim->level[0].index == CS_INDEX_MASK && sets <= 1u << sim->page_line_bits;
+    sim->front.line_bits = sim->line_bits;
+    sim->front.mask = sim->virtual_front ? sets - 1 : 0;
+    sim->front.recent = malloc((sim->front.mask + 1) * sizeof *sim->front.recent);
+    failed |= !sim->front.recent;
+    for (uint64_t i = 0; !failed && i <= sim->front.mask; i++)
+        sim->front.recent[i] = CS_NONE;
+    for (uint32_t i = 0; i < CS_COMBINERS; i++)
+        sim->combiner[i].line = CS_NONE;
+    if (failed) {
+        cachesim_free(sim);
+        return NULL;
+    }
+    for (uint32_t width = 3; width--;)
+        if (!cachesim_use_vectors(sim, width))
+            break;
+    return sim;
+}
+
+void cachesim_free(struct cachesim *sim)
+{
+    if (!sim)
+        return;
+    for (uint32_t k = 0; k < sim->levels; k++)
+        free(sim->level[k].tags);
+    free(sim->front.recent);
+    cs_pages_free(sim);
+    free(sim);
+}
+
+int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
+{
+    if (width)
+        return -1;
+    sim->do_ = &cs_plain;
+    return 0;
+}
+
+uint32_t cachesim_vectors(const struct cachesim *sim)
+{
+    return sim->do_ == &cs_plain ? 0 : 1;
+}
+
+void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    sim->do_->access(sim, address, bytes, kind);
+}
+
+void cachesim_accesses(struct cachesim *sim, const uint64_t *addresses, const uint32_t *bytes, const uint32_t *kinds,
+                       uint64_t n)
+{
+    sim->do_->accesses(sim, addresses, bytes, kinds, n);
+}
+
+void cachesim_stride(struct cachesim *sim, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind)
+{
+    sim->do_->loop(sim, 1, &address, &stride, &bytes, &kind, count);
+}
+
+void cachesim_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+                   const uint32_t *kind, uint64_t count)
+{
+    sim->do_->loop(sim, n, start, stride, bytes, kind, count);
+}
+
+void cachesim_reset(struct cachesim *sim)
+{
+    cs_combine_drain(sim);
+    for (uint32_t k = 0; k < sim->levels; k++)
+        sim->level[k].hits = sim->level[k].misses = sim->level[k].down = 0;
+    /* The first access to each line in the new window has to come by: which lines the program touches is noted there. */
+    for (uint64_t i = 0; i <= sim->front.mask; i++)
+        sim->front.recent[i] = CS_NONE;
+    sim->front.hits = sim->non_temporal_lines = sim->partial_lines = 0;
+    cs_pages_reset(sim);
+}
+
+void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
+{
+    cs_combine_drain(sim);
+    for (uint32_t k = 0; k < sim->levels; k++) {
+        struct cs_level *level = &sim->level[k];
+        size_t tags = (size_t)level->sets * level->blocks * CS_BLOCK;
+        for (size_t i = 0; count_writebacks && i < tags; i++)
+            while (level->tags[i] & CS_DIRTY) /* the ways behind move up */
+                sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
+        memset(level->tags, 0, tags * sizeof *level->tags);
+    }
+    for (uint64_t i = 0; i <= sim->front.mask; i++)
+        sim->front.recent[i] = CS_NONE;
+    sim->removals++;
+}
+
+void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
+{
+    cs_combine_drain(sim);
+    memset(totals, 0, sizeof *totals);
+    totals->levels = sim->levels;
+    totals->line_bytes = 1u << sim->line_bits;
+    for (uint32_t k = 0; k < sim->levels; k++) {
+        const struct cs_level *level = &sim->level[k];
+        totals->level[k].hits = k ? level->hits : sim->front.hits;
+        totals->level[k].misses = level->misses;
+        totals->level[k].up_lines = level->misses;
+        totals->level[k].down_lines = level->down;
+    }
+    for (uint32_t i = 0; i <= sim->array_count; i++) {
+        totals->memory.read_lines += sim->traffic[i].read_lines;
+        totals->memory.write_lines += sim->traffic[i].write_lines;
+        totals->memory.write_allocate_lines += sim->traffic[i].write_allocate_lines;
+    }
+    cs_distinct(sim, CS_MIXED, &totals->memory);
+    totals->non_temporal_lines = sim->non_temporal_lines;
+    totals->partial_lines = sim->partial_lines;
+    totals->pages = sim->pages_touched;
+    totals->error = sim->error;
+}
+
+int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffic)
+{
+    if (id < -1 || id >= (int)sim->array_count)
+        return -1;
+    cs_combine_drain(sim);
+    *traffic = sim->traffic[id + 1];
+    cs_distinct(sim, id, traffic);
+    return 0;
+}
+
+uint32_t cachesim_physical_line(const struct cachesim *sim, uint64_t address)
+{
+    const struct cs_page *page = cs_page_seen(sim, address >> CS_PAGE_BITS);
+    return page && page->line ? page->line | cs_in_page(sim, address >> sim->line_bits) : 0;
+}
+
+uint32_t cachesim_set_of(const struct cachesim *sim, uint32_t level, uint32_t line)
+{
+    return cs_set(&sim->level[level], line);
+}
+
+uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
+{
+    return sim->level[level].sets;
+}
+
+uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
+{
+    const struct cs_level *l = &sim->level[level];
+    const uint32_t *tags = l->tags + (size_t)set * l->blocks * CS_BLOCK;
+    uint32_t n = 0;
+    while (n < l->ways && tags[n])
+        lines[n] = tags[n], n++;
+    return n;
+}

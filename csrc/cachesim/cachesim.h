@@ -1,0 +1,116 @@
+/*
+ * The cache model: virtual addresses in, traffic per level and per array out. Nothing is stored per access, so memory
+ * grows with the pages touched (about 36 bytes a page) and not with the length of the run.
+ *
+ * What is modelled
+ * - Levels 1 to 4, set-associative, true LRU, write-back, write-allocate. A line written back to a level that holds it
+ *   marks it dirty and leaves its place in the order alone; a level that does not hold it takes it in as most recent.
+ * - How a level is filled (level 1 always by the core's misses):
+ *     0 non-inclusive  a miss fills it on the way up; what it evicts stays above
+ *     1 inclusive      the same, and what it evicts leaves every level above it (their dirty data go along)
+ *     2 victim         filled by what the level above evicts, clean and dirty; a line found in it moves up and leaves it
+ * - Physical pages: 4 KiB pages sit in frames spread at random by `seed`, numbered inside each registered array and
+ *   otherwise in order of first touch, so counts do not depend on where the loader put things. Of an array registered with
+ *   `huge_pages`, every aligned 2 MiB block that lies wholly inside it sits in one 2 MiB frame.
+ * - The set is chosen by physical address: low bits, remainder, or, with `hashed`, low bits mixed with a hash of the high
+ *   ones (and the slice by a hash of all of them when the number of sets is no power of two).
+ * - Non-temporal stores gather in 10 write-combining buffers of one line. A line written whole goes to memory without
+ *   being read; copies of it in the caches are dropped. A buffer that has to close while partly filled costs one line
+ *   read and one line written (the controller's "underfill read"), unless the caches held the line dirty. A buffer closes
+ *   when it is full, when an eleventh line needs one, when an ordinary access touches its line, on kind 6, and whenever
+ *   totals are read or reset.
+ * - A prefetch (kind 3) brings a line in like a load. A flush (kind 4) writes a line back and removes it everywhere.
+ *
+ * Every line an access covers counts one hit or miss in level 1, an update (kind 5) two; lines are taken in ascending order.
+ *
+ * One simulator is used by one thread at a time. C code includes fast.h, which has a guard and includes this file.
+ */
+
+struct cachesim;
+
+struct cachesim_level {
+    uint64_t bytes;
+    uint32_t ways;   /* 1 to 64 */
+    uint32_t slices; /* 0 and 1 are the same; more must divide the number of sets */
+    uint32_t hashed;
+    uint32_t fill; /* 0 non-inclusive, 1 inclusive, 2 victim */
+};
+
+struct cachesim_level_totals {
+    uint64_t hits, misses;
+    uint64_t up_lines;   /* lines that came up to this level from below, or through it on the way up */
+    uint64_t down_lines; /* lines written back, or handed to a victim cache, from this level to the next or to memory */
+};
+
+/* Of one array, or of all, since the last cachesim_reset. Memory is what lies below the last cache. */
+struct cachesim_traffic {
+    uint64_t read_lines, write_lines; /* from and to memory */
+    uint64_t write_allocate_lines;    /* the part of read_lines that a store caused */
+    /* distinct lines among them */
+    uint64_t unique_read_lines, unique_write_lines;
+    uint64_t unique_write_allocate_lines; /* of unique_read_lines: the first of their reads was caused by a store */
+    /* distinct lines the program touched, wherever they were */
+    uint64_t loaded_lines; /* a load came first */
+    uint64_t stored_lines;
+};
+
+struct cachesim_totals {
+    uint32_t levels, line_bytes;
+    struct cachesim_level_totals level[4];
+    struct cachesim_traffic memory;
+    uint64_t non_temporal_lines; /* lines written to memory around the caches, of memory.write_lines */
+    uint64_t partial_lines;      /* the part of non_temporal_lines that was not filled */
+    uint64_t pages;              /* 4 KiB pages touched so far */
+    uint32_t error;              /* 0; 1 out of memory, 2 more than 64 GiB touched: the counts are not valid */
+};
+
+/* NULL if the geometry is impossible or memory is short. line_bytes is 64, 128 or 256. */
+struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed);
+void cachesim_free(struct cachesim *);
+
+/*
+ * Registers an address range; returns its id (0, 1, ...), or -1. A line belongs to the first registered array that has a
+ * byte in it, a line of none to id -1.
+ */
+int cachesim_add_array(struct cachesim *, uint64_t start, uint64_t bytes, uint32_t huge_pages);
+
+/* kind: 0 load, 1 store, 2 non-temporal store, 3 prefetch, 4 flush, 5 update (load then store), 6 fence (address ignored) */
+void cachesim_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
+
+/* n accesses in order; faster than one by one because the next addresses are known. */
+void cachesim_accesses(struct cachesim *, const uint64_t *addresses, const uint32_t *bytes, const uint32_t *kinds,
+                       uint64_t n);
+
+/* count accesses at address + k * stride */
+void cachesim_stride(struct cachesim *, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind);
+
+/*
+ * count iterations; in each, the n streams are accessed in order, stream i at start[i] + k * stride[i]. State and counts
+ * are exactly those of the one-by-one order.
+ */
+void cachesim_loop(struct cachesim *, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+                   const uint32_t *kind, uint64_t count);
+
+/* Zeroes the counts and keeps the contents. */
+void cachesim_reset(struct cachesim *);
+
+/* Empties all levels; dirty lines are counted as written back if count_writebacks, else forgotten. */
+void cachesim_flush(struct cachesim *, uint32_t count_writebacks);
+
+void cachesim_totals(struct cachesim *, struct cachesim_totals *);
+
+/* Traffic of one array, id -1 for all other data; 0, or -1 if there is no such array. */
+int cachesim_array(struct cachesim *, int id, struct cachesim_traffic *);
+
+/* For tests and curiosity. */
+
+/* Physical line number of an address; 0 if its page was never touched. */
+uint32_t cachesim_physical_line(const struct cachesim *, uint64_t address);
+/* Set of a physical line in a level (0 is level 1). */
+uint32_t cachesim_set_of(const struct cachesim *, uint32_t level, uint32_t line);
+uint32_t cachesim_sets(const struct cachesim *, uint32_t level);
+/* A set's lines, most recent first: physical line number, with bit 31 for dirty. Returns how many. */
+uint32_t cachesim_contents(const struct cachesim *, uint32_t level, uint32_t set, uint32_t lines[64]);
+/* Chooses how sets are compared: 0 plain C, 1 AVX2, 2 AVX-512. The widest possible is the default; -1 if not possible. */
+int cachesim_use_vectors(struct cachesim *, uint32_t width);
+uint32_t cachesim_vectors(const struct cachesim *);

@@ -1,0 +1,239 @@
+/* Structures shared by the files of the cache model; cachesim.h says what is modelled. */
+#ifndef COUNTEROOF_CACHESIM_INTERNAL_H
+#define COUNTEROOF_CACHESIM_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fast.h"
+
+/*
+ * A line is 31 bits, (frame << bits of a line in a page) | line in page; bit 31 of a tag is its dirty flag. Frame 0 is never
+ * given out, so tag 0 is an empty way. A set's tags stand in order of recency, empty ways last: the victim is always the
+ * last tag, no ages are kept, and 16 ways are one 64-byte line.
+ */
+#define CS_DIRTY 0x80000000u
+#define CS_LINE 0x7fffffffu
+#define CS_BLOCK 16u /* ways are stored in blocks of this many */
+#define CS_MAX_LEVELS 4u
+#define CS_MAX_WAYS 64u
+#define CS_PAGE_BITS 12u
+#define CS_NONE UINT64_MAX
+
+enum { CS_NON_INCLUSIVE, CS_INCLUSIVE, CS_VICTIM };
+enum { CS_LOAD, CS_STORE, CS_NON_TEMPORAL, CS_PREFETCH, CS_FLUSH, CS_UPDATE, CS_FENCE };
+enum { CS_INDEX_MASK, CS_INDEX_FOLD, CS_INDEX_REMAINDER, CS_INDEX_SLICES };
+
+struct cs_level {
+    uint32_t *tags; /* [sets][blocks * CS_BLOCK] */
+    uint32_t ways, blocks, fill;
+    uint32_t index, sets, mask, shift; /* how a set is chosen; shift: log2 of the power of two not above sets */
+    uint32_t slices, slice_sets;
+    uint64_t hits, misses, down; /* hits of level 1 are in the front */
+};
+
+/* What is known of a 4 KiB page; bits are its lines in this window. */
+struct cs_page {
+    uint64_t read, written;  /* from and to memory */
+    uint64_t read_for_store; /* of read: the first time because of a store */
+    uint64_t loaded;         /* by the program, before any store to it */
+    uint64_t stored;         /* by the program */
+    uint64_t number;         /* virtual address >> 12 */
+    uint32_t line;           /* first physical line; 0 if the page was never touched */
+    int32_t array;           /* id, -1 other, or CS_MIXED: ask line by line */
+} __attribute__((aligned(64)));
+#define CS_MIXED (-2)
+
+/* Pages by label; NULL while not touched. */
+struct cs_labels {
+    struct cs_page **page;
+    uint32_t count, room;
+};
+
+/* Pages by address: 2^15 neighbours, calloc'ed, so only those in use take memory. */
+struct cs_leaf {
+    struct cs_page *page;
+    uint64_t top;
+    struct cs_leaf *next;
+};
+
+struct cs_array {
+    uint64_t start, end; /* bytes */
+    uint64_t first_page, page_count;
+    uint64_t huge_start, huge_end; /* virtual page numbers, whole 2 MiB blocks; equal if none */
+    uint32_t label, huge_label;    /* of the first page */
+};
+
+/* Frames by label: labels are dense, frames are a permutation of them. */
+struct cs_scramble {
+    uint32_t bits, mask, shift[3];
+    uint32_t multiplier[3], inverse[3];
+};
+
+#define CS_COMBINERS 10u
+struct cs_combiner {
+    uint64_t line;    /* virtual line, CS_NONE if free */
+    uint64_t mask[4]; /* bytes written */
+    uint64_t used;    /* time of last use */
+    uint32_t whole;   /* the rest of the line is known too: the caches held it dirty */
+};
+
+struct cachesim {
+    struct cachesim_front front; /* first: fast.h relies on it */
+    const struct cs_operations *do_;
+    uint32_t levels, line_bits, page_line_bits;
+    uint32_t virtual_front; /* the front's sets are level 1's sets */
+    uint32_t error;
+    uint64_t removals; /* lines taken out of level 1 other than by a fill */
+    struct cs_level level[CS_MAX_LEVELS];
+
+    struct cs_page **directory; /* leaves of addresses below 2^47; others are searched in the list */
+    struct cs_leaf *leaves;
+    struct cs_scramble small, huge;
+    struct cs_labels array_pages, huge_pages, other_pages;
+    uint64_t pages_touched;
+
+    struct cs_array *arrays;
+    uint32_t array_count, array_room;
+    struct cachesim_traffic *traffic; /* [array_count + 1], other first; its counts of distinct lines are not kept here */
+
+    struct cs_combiner combiner[CS_COMBINERS];
+    uint32_t combiners; /* open ones */
+    uint64_t clock;
+    uint64_t non_temporal_lines, partial_lines;
+};
+
+struct cs_operations {
+    void (*access)(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
+    void (*accesses)(struct cachesim *, const uint64_t *, const uint32_t *, const uint32_t *, uint64_t);
+    void (*loop)(struct cachesim *, uint32_t, const uint64_t *, const int64_t *, const uint32_t *, const uint32_t *,
+                 uint64_t);
+    /* takes a line out of every level; returns 1 if a copy was dirty and write_back was asked: memory has been written */
+    uint32_t (*remove)(struct cachesim *, uint32_t line, uint32_t write_back);
+};
+
+extern const struct cs_operations cs_plain, cs_avx2, cs_avx512;
+
+/* pages.c */
+#define CS_DIRECTORY_BITS 20u
+#define CS_LEAF_BITS 15u
+int cs_pages_init(struct cachesim *, uint64_t seed);
+void cs_pages_free(struct cachesim *);
+struct cs_page *cs_page_slow(struct cachesim *, uint64_t number); /* first touch */
+struct cs_page *cs_far_page(const struct cachesim *, uint64_t number); /* NULL if there is no leaf */
+int32_t cs_line_array(const struct cachesim *, const struct cs_page *, uint32_t line_in_page);
+void cs_pages_reset(struct cachesim *);
+/* Adds the distinct lines of one array, of none (-1) or of all (CS_MIXED). */
+void cs_distinct(const struct cachesim *, int32_t array, struct cachesim_traffic *);
+
+/* combine.c: write-combining buffers */
+void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */
+void cs_combine_close_line(struct cachesim *, uint64_t virtual_line);
+void cs_combine_drain(struct cachesim *);
+
+static inline uint32_t cs_scramble(const struct cs_scramble *s, uint32_t x)
+{
+    for (int i = 0; i < 3; i++) {
+        x = x * s->multiplier[i] & s->mask;
+        x ^= x >> s->shift[i];
+    }
+    return x;
+}
+
+static inline uint32_t cs_unscramble(const struct cs_scramble *s, uint32_t x)
+{
+    for (int i = 2; i >= 0; i--) {
+        x ^= x >> s->shift[i]; /* its own inverse: the shift is at least half the width */
+        x = x * s->inverse[i] & s->mask;
+    }
+    return x;
+}
+
+/* Frames: bit 24 tells 2 MiB frames (9 bits of page within) from 4 KiB ones. */
+#define CS_SMALL_BITS 24u
+#define CS_HUGE_BITS 15u
+#define CS_FRAME_HUGE (1u << 24)
+
+/* The page that a physical line lies in. */
+static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t line)
+{
+    uint32_t frame = line >> sim->page_line_bits;
+    if (frame & CS_FRAME_HUGE)
+        return sim->huge_pages.page[cs_unscramble(&sim->huge, frame >> 9 & 0x7fff) << 9 | (frame & 511)];
+    uint32_t label = cs_unscramble(&sim->small, frame);
+    return label < sim->array_pages.count ? sim->array_pages.page[label]
+                                          : sim->other_pages.page[(1u << CS_SMALL_BITS) - 1 - label];
+}
+
+/* A page by number, NULL if no page near it was touched; it may be untouched (line 0) itself. */
+static inline struct cs_page *cs_page_seen(const struct cachesim *sim, uint64_t number)
+{
+    if (__builtin_expect(number >> (CS_DIRECTORY_BITS + CS_LEAF_BITS) != 0, 0))
+        return cs_far_page(sim, number);
+    struct cs_page *leaf = sim->directory[number >> CS_LEAF_BITS];
+    return leaf ? leaf + (number & ((1u << CS_LEAF_BITS) - 1)) : NULL;
+}
+
+/* The page of a virtual line, touched. */
+static inline struct cs_page *cs_page(struct cachesim *sim, uint64_t virtual_line)
+{
+    uint64_t number = virtual_line >> sim->page_line_bits;
+    struct cs_page *page = cs_page_seen(sim, number);
+    if (__builtin_expect(!page || !page->line, 0))
+        page = cs_page_slow(sim, number);
+    return page;
+}
+
+static inline uint32_t cs_in_page(const struct cachesim *sim, uint64_t line)
+{
+    return (uint32_t)line & ((1u << sim->page_line_bits) - 1);
+}
+
+static inline uint32_t cs_set(const struct cs_level *level, uint32_t line)
+{
+    if (level->index == CS_INDEX_MASK)
+        return line & level->mask;
+    /* The high bits' hash: Fibonacci multiplication, whose top bits are the well mixed ones. */
+    uint32_t high = (line >> level->shift) * 0x9e3779b1u;
+    if (level->index == CS_INDEX_FOLD)
+        return (line ^ high >> (32 - level->shift)) & level->mask;
+    if (level->index == CS_INDEX_REMAINDER)
+        return line % level->sets;
+    uint32_t all = (line ^ line >> 16) * 0x85ebca6bu;
+    all = (all ^ all >> 13) * 0xc2b2ae35u;
+    uint32_t slice = (uint32_t)((uint64_t)(all ^ all >> 16) * level->slices >> 32);
+    uint32_t set = (line & level->mask) + (uint32_t)((uint64_t)high * level->slice_sets >> 32);
+    if (set >= level->slice_sets)
+        set -= level->slice_sets;
+    return slice * level->slice_sets + set;
+}
+
+static inline uint32_t *cs_tags(const struct cs_level *level, uint32_t line)
+{
+    return level->tags + (size_t)cs_set(level, line) * level->blocks * CS_BLOCK;
+}
+
+static inline struct cachesim_traffic *cs_traffic(struct cachesim *sim, const struct cs_page *page, uint32_t in_page)
+{
+    return &sim->traffic[(page->array != CS_MIXED ? page->array : cs_line_array(sim, page, in_page)) + 1];
+}
+
+/* in_page: number of the line within its page */
+static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, uint32_t in_page, uint32_t store)
+{
+    struct cachesim_traffic *traffic = cs_traffic(sim, page, in_page);
+    traffic->read_lines++;
+    traffic->write_allocate_lines += store;
+    page->read_for_store |= (uint64_t)store << in_page & ~page->read;
+    page->read |= UINT64_C(1) << in_page;
+}
+
+static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
+{
+    struct cs_page *page = cs_page_of(sim, line);
+    uint32_t in_page = cs_in_page(sim, line);
+    cs_traffic(sim, page, in_page)->write_lines++;
+    page->written |= UINT64_C(1) << in_page;
+}
+
+#endif

@@ -1,0 +1,226 @@
+"""A slow cache hierarchy that is easy to believe: the yardstick for the C one.
+
+Sets are Python lists, most recent line first. Where a line goes (its physical number and its set) is asked from the model
+under test; everything else is written from the description in ``cachesim.h``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE, FENCE = range(7)
+COMBINERS = 10
+
+
+@dataclass
+class Entry:
+    line: int
+    dirty: bool
+
+
+@dataclass
+class Level:
+    ways: int
+    fill: str
+    set_of: Callable[[int], int]
+    sets: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    hits: int = 0
+    misses: int = 0
+    down: int = 0
+
+    def find(self, line: int) -> Entry | None:
+        return next((entry for entry in self.sets[self.set_of(line)] if entry.line == line), None)
+
+    def remove(self, line: int) -> Entry | None:
+        entry = self.find(line)
+        if entry:
+            self.sets[self.set_of(line)].remove(entry)
+        return entry
+
+    def to_front(self, entry: Entry) -> None:
+        of_set = self.sets[self.set_of(entry.line)]
+        of_set.remove(entry)
+        of_set.insert(0, entry)
+
+    def insert(self, line: int, dirty: bool) -> Entry | None:
+        """Take a line in; return what had to go."""
+        of_set = self.sets[self.set_of(line)]
+        of_set.insert(0, Entry(line, dirty))
+        return of_set.pop() if len(of_set) > self.ways else None
+
+
+class Hierarchy:
+    def __init__(self, levels: list[Level], line_bytes: int, line_of: Callable[[int], int]) -> None:
+        self.levels = levels
+        self.line_bytes = line_bytes
+        self.line_of = line_of  # virtual line number to physical
+        self.reads: Counter[int] = Counter()
+        self.write_allocates: Counter[int] = Counter()
+        self.writes: Counter[int] = Counter()
+        self.read_for_store: set[int] = set()  # lines whose first read was for a store
+        self.loaded: set[int] = set()  # lines a load touched before any store did
+        self.stored: set[int] = set()
+        self.combiners: dict[
+            int, tuple[set[int], bool]
+        ] = {}  # line: bytes written, rest known; oldest use first
+        self.non_temporal = 0
+        self.partial = 0
+
+    def reset(self) -> None:
+        self.drain()
+        for level in self.levels:
+            level.hits = level.misses = level.down = 0
+        for counter in (self.reads, self.write_allocates, self.writes):
+            counter.clear()
+        for lines in (self.read_for_store, self.loaded, self.stored):
+            lines.clear()
+        self.non_temporal = self.partial = 0
+
+    # ---- accesses
+
+    def access(self, address: int, nbytes: int, kind: int) -> None:
+        if kind == FENCE:
+            self.drain()
+            return
+        covered: dict[int, set[int]] = defaultdict(set)
+        for byte in range(address, address + nbytes):
+            covered[byte // self.line_bytes].add(byte % self.line_bytes)
+        for virtual in sorted(covered):
+            line = self.line_of(virtual)
+            if kind in (LOAD, UPDATE) and line not in self.stored:
+                self.loaded.add(line)
+            if kind in (STORE, UPDATE, NON_TEMPORAL):
+                self.stored.add(line)
+            if kind in (LOAD, PREFETCH):
+                self.demand(line, store=False)
+            elif kind == STORE:
+                self.demand(line, store=True)
+            elif kind == UPDATE:
+                self.demand(line, store=False)
+                self.demand(line, store=True)
+            elif kind == FLUSH:
+                self.close(line)
+                self.flush(line)
+            elif kind == NON_TEMPORAL:
+                self.combine(line, covered[virtual])
+
+    def demand(self, line: int, store: bool) -> None:
+        first = self.levels[0]
+        entry = first.find(line)
+        if entry:
+            first.hits += 1
+            entry.dirty |= store
+            first.to_front(entry)
+            return
+        first.misses += 1
+        self.close(line)
+        dirty = self.fetch(1, line, store)
+        self.take_in(0, line, dirty or store)
+
+    def fetch(self, number: int, line: int, store: bool) -> bool:
+        """Level ``number`` is asked for a line; return whether the line comes up dirty."""
+        if number == len(self.levels):
+            self.read(line, store)
+            return False
+        level = self.levels[number]
+        entry = level.find(line)
+        if entry:
+            level.hits += 1
+            if level.fill == "victim":
+                level.remove(line)
+                return entry.dirty
+            level.to_front(entry)
+            return False
+        level.misses += 1
+        dirty = self.fetch(number + 1, line, store)
+        if level.fill == "victim":
+            return dirty
+        self.take_in(number, line, dirty)
+        return False
+
+    def read(self, line: int, store: bool) -> None:
+        if store and line not in self.reads:
+            self.read_for_store.add(line)
+        self.reads[line] += 1
+        if store:
+            self.write_allocates[line] += 1
+
+    def take_in(self, number: int, line: int, dirty: bool) -> None:
+        victim = self.levels[number].insert(line, dirty)
+        if victim:
+            self.evicted(number, victim)
+
+    def evicted(self, number: int, victim: Entry) -> None:
+        dirty = victim.dirty
+        if self.levels[number].fill == "inclusive":
+            carried = False
+            for above in self.levels[:number]:
+                copy = above.remove(victim.line)
+                carried |= copy is not None and copy.dirty
+                above.down += carried
+            dirty |= carried
+        last = number + 1 == len(self.levels)
+        if last and dirty:
+            self.levels[number].down += 1
+            self.writes[victim.line] += 1
+        elif not last and (dirty or self.levels[number + 1].fill == "victim"):
+            self.levels[number].down += 1
+            self.hand_down(number + 1, victim.line, dirty)
+
+    def hand_down(self, number: int, line: int, dirty: bool) -> None:
+        level = self.levels[number]
+        entry = level.find(line)
+        if not entry:
+            self.take_in(number, line, dirty)
+            return
+        entry.dirty |= dirty
+        if level.fill == "victim":
+            level.to_front(entry)
+
+    def flush(self, line: int, write_back: bool = True) -> bool:
+        dirty = False
+        for level in self.levels:
+            entry = level.remove(line)
+            dirty |= entry is not None and entry.dirty
+            level.down += dirty and write_back
+        if dirty and write_back:
+            self.writes[line] += 1
+        return dirty
+
+    def flush_all(self, count_writebacks: bool) -> None:
+        self.drain()
+        lines = {entry.line for level in self.levels for of_set in level.sets.values() for entry in of_set}
+        if count_writebacks:
+            for line in lines:
+                self.flush(line)
+        for level in self.levels:
+            level.sets.clear()
+
+    # ---- write-combining
+
+    def combine(self, line: int, written: set[int]) -> None:
+        if line not in self.combiners:
+            if len(self.combiners) == COMBINERS:
+                self.close(next(iter(self.combiners)))
+            known = self.flush(line, write_back=False)
+            self.combiners[line] = (set(), known)
+        so_far, known = self.combiners.pop(line)
+        self.combiners[line] = (so_far | written, known)
+        if len(so_far | written) == self.line_bytes:
+            self.close(line)
+
+    def close(self, line: int) -> None:
+        if line not in self.combiners:
+            return
+        written, known = self.combiners.pop(line)
+        if len(written) < self.line_bytes and not known:
+            self.read(line, store=True)
+            self.partial += 1
+        self.writes[line] += 1
+        self.non_temporal += 1
+
+    def drain(self) -> None:
+        for line in list(self.combiners):
+            self.close(line)

@@ -1,0 +1,126 @@
+"""The C model and the reference side by side, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from counteroof.cachesim.model import CacheModel
+from counteroof.machine.model import CacheLevel, Fill
+from counteroof.native import ffi, lib
+
+from .reference import Hierarchy, Level
+
+DIRTY = 1 << 31
+
+
+def cache(
+    name: str,
+    sets: int,
+    ways: int,
+    fill: Fill = "non-inclusive",
+    *,
+    line_bytes: int = 64,
+    hashed: bool = False,
+) -> CacheLevel:
+    return CacheLevel(name, sets * ways * line_bytes, ways, line_bytes, 1, fill, hashed, "test")
+
+
+def use_vectors(model: CacheModel, width: int) -> bool:
+    """Choose how sets are compared (0 plain C, 1 AVX2, 2 AVX-512); False if this processor cannot."""
+    return bool(lib.cachesim_use_vectors(model.pointer, width) == 0)
+
+
+def contents(model: CacheModel, level: int, set_number: int) -> list[tuple[int, bool]]:
+    """Physical lines of one set, most recent first, with their dirty flags."""
+    lines = ffi.new("uint32_t[64]")
+    count = lib.cachesim_contents(model.pointer, level, set_number, lines)
+    return [(line & ~DIRTY, bool(line & DIRTY)) for line in lines[0:count]]
+
+
+def all_contents(model: CacheModel) -> list[list[list[tuple[int, bool]]]]:
+    return [
+        [contents(model, level, number) for number in range(lib.cachesim_sets(model.pointer, level))]
+        for level in range(len(model.caches))
+    ]
+
+
+def physical_line(model: CacheModel, address: int) -> int:
+    return int(lib.cachesim_physical_line(model.pointer, address))
+
+
+def reference_for(model: CacheModel) -> Hierarchy:
+    """A reference hierarchy of the same geometry that asks ``model`` where lines go; run the model first."""
+
+    def level(number: int) -> Level:
+        cache_level = model.caches[number]
+        fill = cache_level.fill if number else "non-inclusive"
+        return Level(
+            cache_level.ways, fill, lambda line: int(lib.cachesim_set_of(model.pointer, number, line))
+        )
+
+    def line_of(virtual: int) -> int:
+        line = physical_line(model, virtual * model.line_bytes)
+        assert line, "the model was not run on this access"
+        return line
+
+    return Hierarchy([level(number) for number in range(len(model.caches))], model.line_bytes, line_of)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything two runs must agree on."""
+
+    levels: tuple[tuple[int, int, int], ...]  # hits, misses, lines down
+    reads: int
+    writes: int
+    write_allocates: int
+    distinct: tuple[int, int, int, int, int]
+    non_temporal: int
+    partial: int
+    contents: list[list[list[tuple[int, bool]]]]
+
+
+def snapshot(model: CacheModel) -> Snapshot:
+    totals = ffi.new("struct cachesim_totals *")
+    lib.cachesim_totals(model.pointer, totals)
+    memory = totals.memory
+    return Snapshot(
+        tuple((level.hits, level.misses, level.down_lines) for level in totals.level[0 : totals.levels]),
+        memory.read_lines,
+        memory.write_lines,
+        memory.write_allocate_lines,
+        (
+            memory.unique_read_lines,
+            memory.unique_write_lines,
+            memory.unique_write_allocate_lines,
+            memory.loaded_lines,
+            memory.stored_lines,
+        ),
+        totals.non_temporal_lines,
+        totals.partial_lines,
+        all_contents(model),
+    )
+
+
+def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
+    reference.drain()
+    return Snapshot(
+        tuple((level.hits, level.misses, level.down) for level in reference.levels),
+        reference.reads.total(),
+        reference.writes.total(),
+        reference.write_allocates.total(),
+        (
+            len(reference.reads),
+            len(reference.writes),
+            len(reference.read_for_store),
+            len(reference.loaded),
+            len(reference.stored),
+        ),
+        reference.non_temporal,
+        reference.partial,
+        [
+            [[(entry.line, entry.dirty) for entry in level.sets[number]] for number in range(count)]
+            for level, count in zip(reference.levels, sets, strict=True)
+        ],
+    )
