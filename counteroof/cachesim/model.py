@@ -1,7 +1,7 @@
-"""The cache model as the rest of the package sees it: a machine's caches in, traffic per level and array out.
+"""The cache model for the rest of the package: a machine's caches in, traffic per level and array out.
 
-The engine feeds the simulator from C through :attr:`CacheModel.pointer`; Python builds it, names the arrays and reads
-the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
+The engine feeds the simulator from C through :attr:`CacheModel.pointer`; Python builds it, names the arrays and
+reads the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Totals:
     """4 KiB pages touched since the model was made."""
 
     def between(self, level: int) -> int | None:
-        """Return the bytes that crossed the boundary below a level (1 is L1), both directions; None past the last cache."""
+        """Return the bytes that crossed the boundary below a level (1: L1), both ways; None past the last."""
         if level >= len(self.levels):
             return None
         return self.levels[level - 1].up_bytes + self.levels[level - 1].down_bytes
@@ -156,20 +156,16 @@ class CacheModel:
             raise BadInput(
                 f"accesses need arrays of one length, not {len(addresses)}, {len(nbytes)}, {len(kinds)}"
             )
-        columns = [
-            np.ascontiguousarray(addresses, np.uint64),
-            np.ascontiguousarray(nbytes, np.uint32),
-            np.ascontiguousarray(kinds, np.uint32),
-        ]
-        pointers = (
-            ffi.cast("const uint64_t *", columns[0].ctypes.data),
-            ffi.cast("const uint32_t *", columns[1].ctypes.data),
-            ffi.cast("const uint32_t *", columns[2].ctypes.data),
+        lib.cachesim_accesses(
+            self.pointer,
+            ffi.from_buffer("uint64_t[]", np.ascontiguousarray(addresses, np.uint64)),
+            ffi.from_buffer("uint32_t[]", np.ascontiguousarray(nbytes, np.uint32)),
+            ffi.from_buffer("uint32_t[]", np.ascontiguousarray(kinds, np.uint32)),
+            len(addresses),
         )
-        lib.cachesim_accesses(self.pointer, *pointers, len(addresses))
 
     def loop(self, streams: Sequence[tuple[int, int, int, Kind]], count: int) -> None:
-        """Run ``count`` iterations over streams of (start, stride, bytes, kind), in order within an iteration."""
+        """Run ``count`` iterations over streams of (start, stride, bytes, kind), in order within each."""
         lib.cachesim_loop(
             self.pointer,
             len(streams),

@@ -1,4 +1,4 @@
-"""The C model does exactly what the slow Python reference does, on any trace and for every way of filling a level."""
+"""The C model does exactly what the slow Python reference does, on any trace and for any way of filling."""
 
 from __future__ import annotations
 

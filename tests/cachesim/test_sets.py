@@ -1,4 +1,7 @@
-"""Single sets, drawn by hand: one access a line, the set's contents in a comment (most recent first), dirty ones in capitals."""
+"""Single sets, drawn by hand: one access a line, the contents in a comment.
+
+Most recent line first, dirty lines in capitals.
+"""
 
 from __future__ import annotations
 
