@@ -30,7 +30,7 @@ _DROPPED_WITH_ARGUMENT = frozenset("__attribute__ __attribute asm __asm __asm__ 
 _RENAMED = {"__const": "const", "__const__": "const", "__volatile__": "volatile", "__volatile": "volatile",
             "_Bool": "_Bool", "bool": "_Bool", "__complex__": "_Complex", "__signed": "signed"}  # fmt: skip
 _KEYWORDS = frozenset(
-    "void char short int long float double signed unsigned _Bool _Complex const volatile struct union enum "
+    "void char short int long float double signed unsigned __int128 _Bool _Complex const volatile struct union enum "
     "typedef extern static sizeof".split()
 )
 
@@ -153,7 +153,13 @@ class _Unparsable(Exception):
 
 
 def _tokens(text: str) -> list[str]:
-    return [match["keep"] for match in _TOKEN.finditer(text) if match["keep"]]
+    tokens = [match["keep"] for match in _TOKEN.finditer(text) if match["keep"]]
+    for at, token in enumerate(tokens):
+        if token == "complex" and {*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2]} & {"float", "double"}:
+            tokens[at] = "_Complex"  # the macro of <complex.h>
+        elif token == "__int128" and not {"signed", "unsigned"} & {*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2]}:
+            tokens[at] = "signed __int128"  # pycparser knows it only with a sign
+    return tokens
 
 
 def _declarations(text: str) -> Iterator[list[str]]:

@@ -74,7 +74,7 @@ class CType:
         """Return the const-qualified type; ``const`` is written on the side where C reads it."""
         if self.const:
             return self
-        text = f"{self.text} const" if self.kind == "pointer" else f"const {self.text}"
+        text = f"{self.text}const" if self.text.endswith("*") else f"const {self.text}"
         return replace(self, const=True, text=text)
 
 
@@ -85,10 +85,10 @@ VOID = CType("void", text="void")
 
 def pointer_to(target: CType) -> CType:
     """Return the type of a pointer to ``target``."""
-    if target.kind in ("function", "array"):  # double (*)(double), double (*)[2]
-        text = re.sub(r" (?=[(\[])", " (*)", target.text, count=1)
-    else:
-        text = f"{target.text}{'' if target.text.endswith('*') else ' '}*"
+    text = f"{target.text}{'' if target.text.endswith('*') else ' '}*"
+    if target.kind in ("function", "array"):  # double (*)(double), double (*)[2], unless a typedef names the whole
+        text = re.sub(r" (?=[(\[]).*", lambda rest: f" (*){rest[0][1:]}", target.text, count=1)
+        text = text if text != target.text else f"{text} *"
     return CType("pointer", 8, pointee=target, text=text)
 
 
