@@ -1,8 +1,8 @@
 """C and C++ sources to a shared library, kept in a cache keyed by everything that went into it.
 
-A build is found again when the contents of the sources and of every header they included, the compiler, its version
-and the flags are the same (and the processor, where a flag says ``native``). A header that is newly added in front
-of one that was used is not noticed; that is the limit of every such cache.
+A build is found again when the contents of the sources and of every header they included, the compiler, its
+version and the flags are the same (and the processor, where a flag says ``native``). A header that is newly
+added in front of one that was used is not noticed; that is the limit of every such cache.
 """
 
 from __future__ import annotations
@@ -36,7 +36,14 @@ CXX_SUFFIXES = (".cc", ".cpp", ".cxx", ".C", ".c++")
 _COMPILERS = {"c": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++", "clang++"))}
 _PACKAGES = {"c": ("gcc", "gcc"), "c++": ("g++", "gcc-c++")}
 # Variables that change what the compiler or linker finds.
-_ENVIRONMENT = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH")
+_ENVIRONMENT = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "GCC_EXEC_PREFIX",
+    "COMPILER_PATH",
+)
 _ERROR_LINES = 12
 _VARIANTS = 32  # builds remembered per set of sources and flags
 
@@ -84,7 +91,9 @@ def require_compiler(language: str = "c") -> tuple[str, ...]:
     variable, names = _COMPILERS[language]
     debian, fedora = _PACKAGES[language]
     chosen = os.environ.get(variable)
-    what = f"${variable} is {chosen!r}, which is not there" if chosen else f"none of {', '.join(names)} is there"
+    what = (
+        f"${variable} is {chosen!r}, which is not there" if chosen else f"none of {', '.join(names)} is there"
+    )
     title = "C" if language == "c" else "C++"
     raise BuildError(
         f"no {title} compiler: {what}; install one with: apt-get install {debian} (Debian, Ubuntu), "
@@ -136,8 +145,10 @@ def compile_sources(library: LibrarySpec) -> KernelBuild:
         commands = [(*compilers[language], "-fPIC", *flags) for language in languages]
         # Flags such as -fopenmp matter to both steps. -lm is linked only if it is used.
         link = (*linker, "-shared", *flags)
-        key, path = _build(folder, base, sources, commands, link, (*ldflags, "-Wl,--as-needed", "-lm"))
-        _remember(manifest, key, path.parent)
+        key, path, headers = _build(
+            folder, base, sources, commands, link, (*ldflags, "-Wl,--as-needed", "-lm")
+        )
+        _remember(manifest, {"key": key, "library": f"{key}/{path.name}", "headers": headers})
     else:
         key, path = found
     return KernelBuild(str(path), shlex.join(linker), version, (*flags, *ldflags), key, found is not None)
@@ -179,7 +190,9 @@ def _cached(folder: Path, manifest: Path) -> tuple[str, Path] | None:
         variants = json.loads(manifest.read_text())
         for variant in variants:
             path = folder / variant["library"]
-            if path.exists() and all(_digest_or_none(Path(name)) == digest for name, digest in variant["headers"]):
+            if path.exists() and all(
+                _digest_or_none(Path(name)) == digest for name, digest in variant["headers"]
+            ):
                 return variant["key"], path
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no manifest yet, or a damaged one, which the next build replaces
@@ -193,13 +206,15 @@ def _build(
     commands: Sequence[Sequence[str]],
     link: Sequence[str],
     libraries: Sequence[str],
-) -> tuple[str, Path]:
-    """Compile and link in a temporary folder, then move that into place in one step."""
+) -> tuple[str, Path, list[tuple[str, str]]]:
+    """Compile and link in a temporary folder, then move the library into place in one step."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
     except OSError as error:
-        raise BuildError(f"the build cache {folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME") from None
+        raise BuildError(
+            f"the build cache {folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME"
+        ) from None
     try:
         work = sources[0].parent
         headers: dict[str, str] = {}
@@ -212,36 +227,22 @@ def _build(
             depends.unlink(missing_ok=True)
         name = f"lib{sources[0].stem}.so"
         _run([*link, "-o", str(scratch / name), *objects, *libraries], work, f"{name} does not link")
-        for leftover in objects:
-            Path(leftover).unlink()
-        (scratch / "headers.json").write_text(json.dumps(sorted(headers.items())))
         key = _hash([base, sorted(headers.items())])[:16]
-        return key, _move(scratch, folder / key) / name
+        (folder / key).mkdir(exist_ok=True)
+        (scratch / name).replace(folder / key / name)
+        return key, folder / key / name, sorted(headers.items())
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _move(scratch: Path, place: Path) -> Path:
+def _remember(manifest: Path, build: dict[str, object]) -> None:
     try:
-        scratch.rename(place)
-    except OSError:
-        if not any(place.glob("*.so")):
-            raise
-        # The same build was finished by another process meanwhile; both are equal, so the first stays.
-    return place
-
-
-def _remember(manifest: Path, key: str, place: Path) -> None:
-    headers = json.loads((place / "headers.json").read_text())
-    library = next(place.glob("*.so"))
-    try:
-        variants = [variant for variant in json.loads(manifest.read_text()) if variant["key"] != key]
+        variants = [variant for variant in json.loads(manifest.read_text()) if variant["key"] != build["key"]]
     except (OSError, ValueError, KeyError, TypeError):
         variants = []
-    variants.insert(0, {"key": key, "library": f"{place.name}/{library.name}", "headers": headers})
     file, name = tempfile.mkstemp(dir=manifest.parent, prefix=".manifest-")
     with os.fdopen(file, "w") as out:
-        json.dump(variants[:_VARIANTS], out)
+        json.dump([build, *variants][:_VARIANTS], out)
     Path(name).replace(manifest)
 
 
@@ -261,16 +262,19 @@ def _run(command: Sequence[str], folder: Path, failure: str) -> None:
 
 
 def first_errors(output: str) -> str:
-    """Return the first lines of a compiler's messages, from the first error on, and say how many were left out."""
+    """Return the first lines of a compiler's messages, from the first error on, and how many are left out."""
     lines = output.strip().splitlines() or ["(the compiler said nothing)"]
-    start = next((i for i, line in enumerate(lines) if re.search(r"\berror\b|undefined reference|cannot find", line)), 0)
+    start = next(
+        (i for i, line in enumerate(lines) if re.search(r"\berror\b|undefined reference|cannot find", line)),
+        0,
+    )
     shown = lines[start : start + _ERROR_LINES]
     left = len(lines) - start - len(shown)
     return "\n".join(f"  {line}" for line in shown) + (f"\n  ... {left} more lines" if left else "")
 
 
 def _headers(depends: Path, source: Path, folder: Path) -> dict[str, str]:
-    """Return content hashes of the files one source included, from the rule the compiler wrote (make syntax)."""
+    """Return hashes of the files a source included, from the rule the compiler wrote (make syntax)."""
     if not depends.exists():  # plain assembly is not preprocessed
         return {}
     rule = depends.read_text(errors="surrogateescape").replace("\\\n", " ")

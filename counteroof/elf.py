@@ -1,7 +1,7 @@
 """The facts of an ELF shared library that need no debug information: symbols, versions, dependencies.
 
-Nothing here runs the library's code. The reader is our own because a listing of ten thousand symbols must take
-milliseconds; debug information is read with pyelftools in ``dwarf.py``.
+Nothing here runs the library's code. The reader is our own because a listing of ten thousand symbols must
+take milliseconds; debug information is read with pyelftools in ``dwarf.py``.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from .errors import LibraryError
 
 # e_machine values of the ELF specification that a user is likely to meet.
 MACHINES = {
-    2: "SPARC", 3: "i386 (32-bit x86)", 8: "MIPS", 20: "PowerPC", 21: "PowerPC 64", 22: "s390x", 40: "ARM (32-bit)",
-    43: "SPARC 64", 62: "x86-64", 183: "AArch64", 190: "CUDA", 224: "AMD GPU", 243: "RISC-V", 258: "LoongArch",
+    2: "SPARC", 3: "i386 (32-bit x86)", 8: "MIPS", 20: "PowerPC", 21: "PowerPC 64", 22: "s390x",
+    40: "ARM (32-bit)", 43: "SPARC 64", 62: "x86-64", 183: "AArch64", 190: "CUDA", 224: "AMD GPU",
+    243: "RISC-V", 258: "LoongArch",
 }  # fmt: skip
-HOSTS = {"x86_64": 62, "amd64": 62, "aarch64": 183, "arm64": 183, "riscv64": 243, "ppc64le": 21, "loongarch64": 258}
+HOSTS = {
+    "x86_64": 62,
+    "amd64": 62,
+    "aarch64": 183,
+    "arm64": 183,
+    "riscv64": 243,
+    "ppc64le": 21,
+    "loongarch64": 258,
+}
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -61,8 +69,7 @@ class Export:
     """One exported function.
 
     ``version`` is the symbol version or ``None``; ``default`` says whether a plain name reaches it. ``ifunc``
-    marks a function whose address is chosen by a resolver at load time (``memcpy``), so that ``offset`` is the
-    resolver's.
+    marks a function whose address a resolver chooses at load time (``memcpy``): ``offset`` is the resolver's.
     """
 
     name: str
@@ -95,7 +102,22 @@ class ElfFile:
         self.data = _contents(path)
         self._check_identity()
         header = _HEADER.unpack_from(self.data)
-        _, self.type, machine, _, _, segments, sections, _, _, segment_size, segment_count, size, count, names = header
+        (
+            _,
+            self.type,
+            machine,
+            _,
+            _,
+            segments,
+            sections,
+            _,
+            _,
+            segment_size,
+            segment_count,
+            size,
+            count,
+            names,
+        ) = header
         host = HOSTS.get(platform.machine().lower())
         if machine != host:
             raise LibraryError(
@@ -114,19 +136,27 @@ class ElfFile:
         if len(data) < 20 or (data[4] == 2 and len(data) < _HEADER.size):
             raise LibraryError(f"{path}: truncated ELF file ({len(data)} bytes, not even a whole header)")
         if data[4] != 2:
-            machine = MACHINES.get(struct.unpack_from("<H" if data[5] == 1 else ">H", data, 18)[0], "unknown machine")
+            machine = MACHINES.get(
+                struct.unpack_from("<H" if data[5] == 1 else ">H", data, 18)[0], "unknown machine"
+            )
             raise LibraryError(f"{path}: a 32-bit library ({machine}); counteroof needs 64-bit libraries")
         if data[5] != 1:
             machine = MACHINES.get(struct.unpack_from(">H", data, 18)[0], "unknown machine")
-            raise LibraryError(f"{path}: a big-endian library ({machine}); this machine is {platform.machine()}")
+            raise LibraryError(
+                f"{path}: a big-endian library ({machine}); this machine is {platform.machine()}"
+            )
 
-    def _table(self, record: struct.Struct, offset: int, size: int, count: int, what: str) -> list[tuple[int, ...]]:
+    def _table(
+        self, record: struct.Struct, offset: int, size: int, count: int, what: str
+    ) -> list[tuple[int, ...]]:
         if count and size < record.size:
-            raise LibraryError(f"{self.path}: damaged ELF file: {what} of {size} bytes each, not {record.size}")
+            raise LibraryError(
+                f"{self.path}: damaged ELF file: {what} of {size} bytes each, not {record.size}"
+            )
         if offset + size * count > len(self.data):
             raise LibraryError(
-                f"{self.path}: truncated ELF file: {what} end at byte {offset + size * count} of {len(self.data)}; "
-                "copy or build it again"
+                f"{self.path}: truncated ELF file: {what} end at byte {offset + size * count} of "
+                f"{len(self.data)}; copy or build it again"
             )
         return [record.unpack_from(self.data, offset + size * i) for i in range(count)]
 
@@ -140,8 +170,8 @@ class ElfFile:
             raw = []
         if not raw:
             raise LibraryError(
-                f"{self.path}: ELF file without section headers (stripped by sstrip or packed), so its symbols "
-                "cannot be listed; use the library as its linker wrote it"
+                f"{self.path}: ELF file without section headers (stripped by sstrip or packed), so its "
+                "symbols cannot be listed; use the library as its linker wrote it"
             )
         base, end = raw[names][4], raw[names][4] + raw[names][5]
         self._by_index = [
@@ -159,7 +189,9 @@ class ElfFile:
     def _check_shared(self) -> None:
         path = self.path
         if self.type == 1:
-            raise LibraryError(f"{path}: an object file; link it into a shared library: gcc -shared -o lib.so {path.name}")
+            raise LibraryError(
+                f"{path}: an object file; link it into a shared library: gcc -shared -o lib.so {path.name}"
+            )
         if self.type == 4:
             raise LibraryError(f"{path}: a core dump, not a shared library")
         if self.type == 2:
@@ -235,7 +267,12 @@ class ElfFile:
         found = []
         for index, (name, info, other, where, value, size) in enumerate(_records(self.bytes_of(section))):
             kind, binding, visibility = info & 15, info >> 4, other & 3
-            if where == 0 or kind not in (_STT_FUNC, _STT_IFUNC) or binding not in (1, 2, 10) or visibility in (1, 2):
+            if (
+                where == 0
+                or kind not in (_STT_FUNC, _STT_IFUNC)
+                or binding not in (1, 2, 10)
+                or visibility in (1, 2)
+            ):
                 continue
             number = versions[index] if versions else 1
             found.append(
@@ -249,7 +286,9 @@ class ElfFile:
                     default=not number & _VERSYM_HIDDEN,
                 )
             )
-        return tuple(sorted(found, key=lambda export: (export.name, not export.default, export.version or "")))
+        return tuple(
+            sorted(found, key=lambda export: (export.name, not export.default, export.version or ""))
+        )
 
     def _symbol_versions(self, count: int) -> tuple[int, ...]:
         section = self.sections.get(".gnu.version")
@@ -330,11 +369,13 @@ def _what_is(data: mmap.mmap | bytes) -> str:
     head = bytes(data[:4096])
     if head.startswith((b"!<arch>\n", b"!<thin>\n")):
         return (
-            "a static library; link it into a shared one: gcc -shared -o libfoo.so -Wl,--whole-archive libfoo.a "
-            "-Wl,--no-whole-archive"
+            "a static library; link it into a shared one: gcc -shared -o libfoo.so "
+            "-Wl,--whole-archive libfoo.a -Wl,--no-whole-archive"
         )
     if b"ld script" in head or head.lstrip().startswith((b"INPUT", b"GROUP", b"OUTPUT_FORMAT")):
-        named = [word.decode("utf-8", "replace") for word in head.replace(b"(", b" ").split() if b".so" in word]
+        named = [
+            word.decode("utf-8", "replace") for word in head.replace(b"(", b" ").split() if b".so" in word
+        ]
         return "a linker script" + (f"; the library it names is {named[0]}" if named else "")
     if head.startswith(b"MZ"):
         return "a Windows program or DLL"

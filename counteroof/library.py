@@ -1,21 +1,15 @@
 """A user's shared library: what it exports, with which signatures, and its code in this process.
 
-:func:`open_library` reads the file and never runs its code. :func:`load` does (constructors run when a library is
-loaded), so only the worker process calls it.
+:func:`open_library` reads the file and never runs its code. :func:`load` does (constructors run when a
+library is loaded), so only the worker process calls it.
 """
 
 from __future__ import annotations
 
 import bisect
-import difflib
 import functools
 import os
-import platform
-import re
-import shutil
 import struct
-import subprocess
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from .dwarf import DebugInfo
 from .elf import ElfFile, Export
 from .errors import LibraryError
+from .loader import find_symbol, locate, open_shared
+from .names import demangle, nearest
 from .prototype import header_signatures, parse_prototype
 from .signature import CType, Param, Signature, disagreement
 
@@ -91,7 +87,7 @@ class Library:
 
     @cached_property
     def _by_reference(self) -> dict[str, Export]:
-        table = {}
+        table: dict[str, Export] = {}
         for export in self.exports:
             table.setdefault(export.reference, export)
             if export.version and export.default:
@@ -134,7 +130,7 @@ class Library:
     def _from_debug(self, symbol: str) -> Signature | str:
         export = self.export(symbol)
         if export.ifunc:
-            return "it is chosen at load time (IFUNC), and debug information describes only the function that chooses"
+            return "it is chosen at load time (IFUNC), and debug information describes only what chooses it"
         return self._debug.signature(export.name, export.offset)
 
     def demangled(self) -> dict[str, str]:
@@ -158,7 +154,9 @@ class Library:
             symbols.update(self._debug.file.code_symbols)
         # Of several names for one address the plainest is kept: with a size, few underscores, short.
         best: dict[int, tuple[int, int, str]] = {}
-        for symbol in sorted(symbols, key=lambda symbol: (-symbol[1], symbol[2].startswith("_"), len(symbol[2]), symbol[2])):
+        for symbol in sorted(
+            symbols, key=lambda each: (-each[1], each[2].startswith("_"), len(each[2]), each)
+        ):
             best.setdefault(symbol[0], symbol)
         ordered = sorted(best.values())
         return [symbol[0] for symbol in ordered], ordered
@@ -186,67 +184,6 @@ def open_library(path: str | os.PathLike[str]) -> Library:
         return Library(found)
     except (struct.error, IndexError, KeyError, OverflowError) as error:
         raise LibraryError(f"{found}: damaged ELF file ({error}); copy or build it again") from None
-
-
-def locate(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path of a library given as a file or as a bare name that the dynamic loader finds."""
-    text = os.fspath(path)
-    if "/" in text or Path(text).exists():
-        return Path(text).absolute()
-    known: list[str] = []
-    for candidate in _loader_candidates(text, known):
-        if candidate.exists() and _is_native(candidate):
-            return candidate
-    near = nearest(text, sorted(set(known)))
-    hint = f"; the nearest names it knows are: {', '.join(near)}" if near else ""
-    raise LibraryError(f"{text}: no such file, and the dynamic loader knows no library of that name{hint}")
-
-
-def _loader_candidates(name: str, known: list[str]) -> Iterable[Path]:
-    """Yield where the loader looks: LD_LIBRARY_PATH, its cache (whose names go to ``known``), its default folders."""
-    for folder in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")):
-        yield Path(folder).absolute() / name
-    ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
-    if ldconfig:
-        listing = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, timeout=30, check=False).stdout
-        for match in re.finditer(r"^\s*(\S+) \(.*?\) => (\S+)$", listing, re.MULTILINE):
-            known.append(match[1])
-            if match[1] == name:
-                yield Path(match[2])
-    for base in ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"):
-        yield Path(base) / name
-        yield Path(base) / f"{platform.machine()}-linux-gnu" / name
-
-
-def _is_native(path: Path) -> bool:
-    try:
-        ElfFile(path)
-    except LibraryError:
-        return False
-    return True
-
-
-def nearest(name: str, names: Sequence[str], count: int = 5) -> list[str]:
-    """Return the names most like ``name``: those that contain it first (``dgemm`` in ``cblas_dgemm``), then look-alikes."""
-    wanted = name.lower().strip("_")
-    contains = sorted((other for other in names if wanted and wanted in other.lower()), key=lambda other: (len(other), other))
-    alike = difflib.get_close_matches(name, names, count, 0.6) if len(contains) < count else []
-    return list(dict.fromkeys([*contains[:count], *alike]))[:count]
-
-
-def demangle(names: Iterable[str]) -> dict[str, str]:
-    """Return the readable form of C++ names, where ``c++filt`` or ``llvm-cxxfilt`` is there; others are unchanged."""
-    readable = {name: name for name in names}
-    mangled = [name for name in readable if name.startswith("_Z")]
-    tool = next(filter(None, map(shutil.which, ("c++filt", "llvm-cxxfilt"))), None)
-    if mangled and tool:
-        done = subprocess.run(
-            [tool], input="\n".join(mangled), capture_output=True, text=True, timeout=60, check=False
-        )
-        lines = done.stdout.splitlines()
-        if len(lines) == len(mangled):
-            readable |= zip(mangled, lines, strict=True)
-    return readable
 
 
 def resolve_signature(kernel: KernelSpec, library: Library, setup: SetupCall | None = None) -> Signature:
@@ -284,9 +221,9 @@ def resolve_signature(kernel: KernelSpec, library: Library, setup: SetupCall | N
     if signature is None:
         looked = f"the header {header} does not declare it, and " if header is not None else ""
         raise LibraryError(
-            f"{symbol}: its arguments are not known: {looked}{library.no_signature(symbol)}. Give them in one of three "
-            f'ways: signature = "void {symbol}(...)" in the kernel\'s entry, header = "..." in [library], or a library '
-            "compiled with -g"
+            f"{symbol}: its arguments are not known: {looked}{library.no_signature(symbol)}. "
+            f'Give them in one of three ways: signature = "void {symbol}(...)" in the kernel\'s entry, '
+            'header = "..." in [library], or a library compiled with -g'
         )
     if signature.unsupported:
         raise LibraryError(f"{symbol} cannot be called: {signature.unsupported}; it is: {signature}")
@@ -296,7 +233,9 @@ def resolve_signature(kernel: KernelSpec, library: Library, setup: SetupCall | N
 def _check_name(signature: Signature, symbol: str) -> None:
     plain = symbol.partition("@")[0]
     if signature.name != plain and not plain.startswith("_Z"):
-        raise LibraryError(f"signature {str(signature)!r} declares {signature.name}, but the kernel's symbol is {symbol}")
+        raise LibraryError(
+            f"signature {str(signature)!r} declares {signature.name}, but the kernel's symbol is {symbol}"
+        )
 
 
 @functools.lru_cache(maxsize=256)
@@ -314,18 +253,12 @@ class LoadedLibrary:
 
     def address(self, symbol: str) -> int:
         """Return the address of a function (``name`` or ``name@VERSION``); IFUNCs are already chosen."""
-        ffi, loader = _loader()
         name, _, version = symbol.replace("@@", "@").partition("@")
-        loader.dlerror()
-        if version:
-            found = loader.dlvsym(self.handle, name.encode(), version.encode())
-        else:
-            found = loader.dlsym(self.handle, name.encode())
-        if found == ffi.NULL:
-            library = open_library(self.path)
-            library.export(symbol)  # names the nearest if it is not there at all
-            raise LibraryError(f"{self.path}: the loader does not find {symbol}: {_message(ffi, loader)}")
-        return int(ffi.cast("uintptr_t", found))
+        found = find_symbol(self.handle, name, version)
+        if isinstance(found, int):
+            return found
+        open_library(self.path).export(symbol)  # if it is not there at all, this names the nearest
+        raise LibraryError(f"{self.path}: the loader does not find {symbol}: {found}")
 
 
 def load(path: str | os.PathLike[str]) -> LoadedLibrary:
@@ -337,57 +270,8 @@ def load(path: str | os.PathLike[str]) -> LoadedLibrary:
         If the file is no library for this machine, or a dependency or symbol is missing, with its name.
     """
     library = open_library(path)
-    ffi, loader = _loader()
-    handle = loader.dlopen(os.fsencode(library.path), _RTLD_NOW)
-    if handle == ffi.NULL:
-        raise LibraryError(_load_failure(library.path, _message(ffi, loader)))
-    # struct link_map begins with l_addr, the difference between addresses and the file's offsets.
-    link_map = ffi.new("uintptr_t **")
-    if loader.dlinfo(handle, _RTLD_DI_LINKMAP, link_map):
-        raise LibraryError(f"{library.path}: {_message(ffi, loader)}")
-    return LoadedLibrary(str(library.path), int(link_map[0][0]), handle)
-
-
-_RTLD_NOW, _RTLD_DI_LINKMAP = 2, 2
-
-
-@functools.cache
-def _loader() -> tuple[Any, Any]:
-    """The dynamic loader's own functions: dlsym gives addresses without declaring any function of the user's."""
-    import cffi
-
-    ffi = cffi.FFI()
-    ffi.cdef(
-        "void *dlopen(const char *, int); void *dlsym(void *, const char *); char *dlerror(void);"
-        "void *dlvsym(void *, const char *, const char *); int dlinfo(void *, int, void *);"
-    )
-    return ffi, ffi.dlopen(None)
-
-
-def _message(ffi: Any, loader: Any) -> str:
-    text = loader.dlerror()
-    return "no reason given" if text == ffi.NULL else ffi.string(text).decode("utf-8", "replace")
-
-
-def _load_failure(path: Path, message: str) -> str:
-    """Turn the loader's text (glibc, musl) into what is missing and what to do."""
-    missing = re.search(r"^(?:Error loading shared library )?([^\s:]+): (?:cannot open|No such file)", message)
-    if missing:
-        return (
-            f"{path} needs {missing[1]}, which the dynamic loader does not find; install it, or put its folder into "
-            "LD_LIBRARY_PATH"
-        )
-    symbol = re.search(r"undefined symbol: (\S+?)(?:,|\s|$)", message) or re.search(r": (\S+): symbol not found", message)
-    if symbol:
-        name = demangle([symbol[1]])[symbol[1]]
-        return (
-            f"{path} uses {name}, which neither it nor a library it is linked to defines; link it to the library that "
-            "does (ldflags), or compile the missing source too"
-        )
-    version = re.search(r"version `(\S+?)' not found", message)
-    if version:
-        return f"{path} was built for a newer system: {version[1]} is missing here ({message})"
-    return f"{path} cannot be loaded: {message}"
+    handle, base = open_shared(library.path)
+    return LoadedLibrary(str(library.path), base, handle)
 
 
 def address_to_symbol(path: str | os.PathLike[str], offset: int) -> str | None:

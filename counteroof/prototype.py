@@ -1,7 +1,7 @@
 """Signatures from C text: one prototype, or all those of a header.
 
-The text is cut into declarations first, without compiler extensions and function bodies, and each declaration is
-parsed by itself with pycparser. So one that is beyond the parser costs only itself, not the whole header.
+The text is cut into declarations first, without compiler extensions and function bodies, and each declaration
+is parsed by itself with pycparser. So one that is beyond the parser costs only itself, not the whole header.
 """
 
 from __future__ import annotations
@@ -14,25 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .declarations import declarations
 from .errors import LibraryError
 from .signature import VOID, CType, Param, Signature, array_of, decayed, function_type, pointer_to
 
-_TOKEN = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/ | ^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*      # dropped: space, comments, directives
-      | (?P<keep> [A-Za-z_]\w* | \.?\d(?:[eEpP][+-]|[\w.])* | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | \.\.\. | \[\[ | . )""",
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-_DROPPED = frozenset(
-    "restrict __restrict __restrict__ inline __inline __inline__ __extension__ _Noreturn noreturn __signed__ "
-    "register auto _Thread_local __thread constexpr noexcept __cdecl __stdcall __fastcall __vectorcall".split()
-)
-_DROPPED_WITH_ARGUMENT = frozenset("__attribute__ __attribute asm __asm __asm__ __declspec _Alignas alignas".split())
-_RENAMED = {"__const": "const", "__const__": "const", "__volatile__": "volatile", "__volatile": "volatile",
-            "_Bool": "_Bool", "bool": "_Bool", "__complex__": "_Complex", "__signed": "signed"}  # fmt: skip
-_KEYWORDS = frozenset(
-    "void char short int long float double signed unsigned __int128 _Bool _Complex const volatile struct union enum "
-    "typedef extern static sizeof".split()
-)
+_KEYWORDS = frozenset((
+    "void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "__int128", "_Bool",
+    "_Complex", "const", "volatile", "struct", "union", "enum", "typedef", "extern", "static", "sizeof",
+))  # fmt: skip
 
 
 def _integer(size: int, signed: bool, text: str) -> CType:
@@ -53,8 +42,10 @@ def _known_types() -> dict[str, CType]:
         known[name] = _integer(8, False, name)
     for name in ("ssize_t", "ptrdiff_t", "intptr_t", "intmax_t", "off_t", "off64_t", "time_t"):
         known[name] = _integer(8, True, name)
-    for name, size, signed in (("uint", 4, False), ("ushort", 2, False), ("uchar", 1, False), ("wchar_t", 4, True),
-                               ("char16_t", 2, False), ("char32_t", 4, False)):  # fmt: skip
+    for name, size, signed in (
+        ("uint", 4, False), ("ushort", 2, False), ("uchar", 1, False), ("wchar_t", 4, True),
+        ("char16_t", 2, False), ("char32_t", 4, False),
+    ):  # fmt: skip
         known[name] = _integer(size, signed, name)
     for name, size in (("_Float16", 2), ("__fp16", 2), ("_Float32", 4), ("_Float64", 8), ("_Float32x", 8),
                        ("_Float64x", 16), ("_Float128", 16), ("__float128", 16)):  # fmt: skip
@@ -71,7 +62,7 @@ KNOWN_TYPES: Mapping[str, CType] = _known_types()
 def parse_prototype(text: str) -> Signature:
     """Return the signature a C prototype declares.
 
-    ``restrict``, ``extern "C"``, attributes and a missing semicolon are accepted; a type that is not known may be
+    ``restrict``, ``extern "C"``, attributes and a missing semicolon are accepted; an unknown type may be
     pointed to, but not passed by value.
 
     Raises
@@ -79,11 +70,11 @@ def parse_prototype(text: str) -> Signature:
     LibraryError
         With the prototype and what is wrong in it.
     """
-    declarations = list(_declarations(text.replace("&", " * ")))
-    if len(declarations) != 1:
-        found = "nothing" if not declarations else f"{len(declarations)} declarations"
-        raise LibraryError(f"signature {text.strip()!r}: found {found}; expected one C prototype")
-    tokens = declarations[0]
+    found = list(declarations(text.replace("&", " * ")))
+    if len(found) != 1:
+        count = f"{len(found)} declarations" if found else "nothing"
+        raise LibraryError(f"signature {text.strip()!r}: found {count}; expected one C prototype")
+    tokens = found[0]
     scope = _Scope()
     for name in _unknown_type_names(tokens, scope):
         scope.types[name] = CType("unknown", text=name)
@@ -104,8 +95,8 @@ def header_signatures(
 ) -> dict[str, Signature]:
     """Return the signatures of the functions a C header declares, by name.
 
-    The header goes through the C preprocessor when a compiler is there; without one its conditional parts are all
-    read and its macros stay as they are.
+    The header goes through the C preprocessor when a compiler is there; without one its conditional parts are
+    all read and its macros stay as they are.
 
     Parameters
     ----------
@@ -118,14 +109,16 @@ def header_signatures(
     text = _preprocessed(path, cflags)
     scope = _Scope()
     found: dict[str, Signature] = {}
-    for tokens in _declarations(text):
+    for tokens in declarations(text):
         if tokens[0] == "static" or (tokens[0] != "typedef" and only is not None and only not in tokens):
             continue
-        try:
-            for signature in scope.functions(tokens):
-                found.setdefault(signature.name, signature)
-        except _Unparsable:
-            continue
+        for attempt in (tokens, _without_macro(tokens)):
+            try:
+                for signature in scope.functions(attempt):
+                    found.setdefault(signature.name, signature)
+                break
+            except _Unparsable:
+                continue
     return {name: replace(signature, source="header") for name, signature in found.items()}
 
 
@@ -139,7 +132,9 @@ def _preprocessed(path: Path, cflags: Sequence[str]) -> str:
     compiler = find_compiler("c")
     if compiler is None:
         return text
-    flags = [flag for flag in cflags if flag.startswith(("-I", "-D", "-U", "-std=", "-isystem", "-include", "-m"))]
+    flags = [
+        flag for flag in cflags if flag.startswith(("-I", "-D", "-U", "-std=", "-isystem", "-include", "-m"))
+    ]
     command = [*compiler, "-E", "-P", "-x", "c", *flags, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
     if done.returncode:
@@ -152,86 +147,20 @@ class _Unparsable(Exception):
     """One declaration is beyond the parser; the text says where."""
 
 
-def _tokens(text: str) -> list[str]:
-    tokens = [match["keep"] for match in _TOKEN.finditer(text) if match["keep"]]
-    for at, token in enumerate(tokens):
-        if token == "complex" and {*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2]} & {"float", "double"}:
-            tokens[at] = "_Complex"  # the macro of <complex.h>
-        elif token == "__int128" and not {"signed", "unsigned"} & {*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2]}:
-            tokens[at] = "signed __int128"  # pycparser knows it only with a sign
-    return tokens
-
-
-def _declarations(text: str) -> Iterator[list[str]]:
-    """Cut C text into declarations at file level: extensions dropped, bodies of functions dropped."""
-    tokens, at, current = _tokens(text), 0, []
-    while at < len(tokens):
-        token = tokens[at]
-        if token in _DROPPED_WITH_ARGUMENT:
-            at = _after_bracket(tokens, at + 1, "(", ")")
-        elif token == "[[":
-            while at < len(tokens) and tokens[at : at + 2] != ["]", "]"]:
-                at += 1
-            at += 2
-        elif token == "extern" and tokens[at + 1 : at + 2] in (['"C"'], ['"C++"']):
-            at += 3 if tokens[at + 2 : at + 3] == ["{"] else 2
-        elif token in _DROPPED:
-            at += 1
-        elif token == "}" and not current:  # the end of extern "C" { ... }
-            at += 1
-        elif token == "{":
-            end = _after_bracket(tokens, at, "{", "}")
-            if current and current[-1] == ")":  # a function's body
-                yield current
-                current = []
-            else:
-                current += [_RENAMED.get(name, name) for name in _plain(tokens[at:end])]
-            at = end
-        elif token == ";":
-            if current:
-                yield current
-            current, at = [], at + 1
-        else:
-            current.append(_RENAMED.get(token, token))
-            at += 1
-    if current:
-        yield current
-
-
-def _plain(tokens: Sequence[str]) -> Iterator[str]:
-    """Drop the extensions inside a struct's or enum's braces."""
-    at = 0
-    while at < len(tokens):
-        if tokens[at] in _DROPPED_WITH_ARGUMENT:
-            at = _after_bracket(tokens, at + 1, "(", ")")
-            continue
-        if tokens[at] not in _DROPPED:
-            yield tokens[at]
-        at += 1
-
-
-def _after_bracket(tokens: Sequence[str], at: int, opening: str, closing: str) -> int:
-    """Return the position after the bracket that closes the one at ``at`` (``at`` itself if there is none)."""
-    if at >= len(tokens) or tokens[at] != opening:
-        return at
-    depth = 0
-    while at < len(tokens):
-        depth += (tokens[at] == opening) - (tokens[at] == closing)
-        at += 1
-        if not depth:
-            break
-    return at
+def _without_macro(tokens: list[str]) -> list[str]:
+    """Drop a leading word in capitals: without a preprocessor, ``API int f(void)`` still has its macro."""
+    return tokens[1:] if len(tokens) > 2 and re.fullmatch(r"[A-Z][A-Z0-9_]*", tokens[0]) else tokens
 
 
 def _unknown_type_names(tokens: Sequence[str], scope: _Scope) -> Iterator[str]:
-    """Names that stand where a type must stand and are not known: the first word of a parameter or of the whole."""
+    """Yield unknown names that stand where a type must stand: first in the whole or in a parameter."""
     depth, fresh = 0, True
     for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
         if token in ("const", "volatile", "extern", "static"):
             continue
-        if fresh and re.match(r"[A-Za-z_]", token) and token not in _KEYWORDS and token not in scope.types:
-            if following in ("*", "const", ")", ",") or re.match(r"[A-Za-z_]", following):
-                yield token
+        unknown = re.match(r"[A-Za-z_]", token) and token not in _KEYWORDS and token not in scope.types
+        if fresh and unknown and re.match(r"[A-Za-z_*),]", following):
+            yield token
         depth += (token in "([") - (token in ")]")
         fresh = token in ("(", ",") and depth > 0 and following not in ("*", ")")
 
@@ -269,7 +198,9 @@ class _Scope:
         return replace(ctype, text=f"const {name}" if ctype.const and ctype.kind != "pointer" else name)
 
     def _signature(self, name: str, node: Any) -> Signature:
-        params = [child for child in (node.args.params if node.args else []) if not isinstance(child, self.ast.ID)]
+        params = [
+            child for child in (node.args.params if node.args else []) if not isinstance(child, self.ast.ID)
+        ]
         variadic = any(isinstance(child, self.ast.EllipsisParam) for child in params)
         declared = [child for child in params if not isinstance(child, self.ast.EllipsisParam)]
         typed = [Param(child.name or "", decayed(self.ctype(child.type))) for child in declared]
@@ -290,7 +221,9 @@ class _Scope:
             return array_of(self.ctype(node.type), _constant(node.dim))
         if isinstance(node, ast.FuncDecl):
             signature = self._signature("", node)
-            return function_type(signature.returns, [param.type for param in signature.params], signature.variadic)
+            return function_type(
+                signature.returns, [param.type for param in signature.params], signature.variadic
+            )
         return self.ctype(node.type) if isinstance(node, ast.Typename) else self._base(node)
 
     def _base(self, node: Any) -> CType:
@@ -335,7 +268,9 @@ def _builtin(names: Sequence[str]) -> CType:
         return CType("int", 16, "unsigned" not in words, text=text)
     if "char" in words:
         # Plain char is signed on x86 and unsigned on Arm.
-        signed = "signed" in words or ("unsigned" not in words and not platform.machine().startswith(("aarch", "arm")))
+        signed = "signed" in words or (
+            "unsigned" not in words and not platform.machine().startswith(("aarch", "arm"))
+        )
         return CType("int", 1, signed, text=text)
     if words & {"short", "int", "long", "signed", "unsigned"}:
         size = 2 if "short" in words else 8 if "long" in words else 4

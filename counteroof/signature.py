@@ -8,7 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Kind = Literal[
-    "void", "bool", "int", "float", "complex", "pointer", "array", "struct", "union", "function", "vector", "unknown"
+    "void",
+    "bool",
+    "int",
+    "float",
+    "complex",
+    "pointer",
+    "array",
+    "struct",
+    "union",
+    "function",
+    "vector",
+    "unknown",
 ]
 
 
@@ -28,7 +39,7 @@ class CType:
     Attributes
     ----------
     kind
-        Enumerations are ``int``, C++ references are ``pointer``; ``unknown`` is a type whose size is not known.
+        Enumerations are ``int``, C++ references ``pointer``; ``unknown`` is a type whose size is not known.
     size
         Bytes, or ``None`` where it cannot be known (``void``, functions, opaque structs).
     signed
@@ -58,15 +69,17 @@ class CType:
     def dtype(self) -> str | None:
         """The spec's name of a scalar of this type (``f64``, ``i32`` ...), or ``None`` if it has none.
 
-        An array of two floats is a complex number, as FFTW and others write it; other arrays have the dtype of
-        their elements.
+        An array of two floats is a complex number, as FFTW and others write it; other arrays have the dtype
+        of their elements.
         """
         if self.kind == "array" and self.pointee is not None:
             element = self.pointee
             if element.kind == "float" and element.size in (4, 8) and self.size == 2 * element.size:
                 return f"c{element.size * 16}"
             return element.dtype
-        letter = {"float": "f", "complex": "c", "int": "i" if self.signed else "u", "bool": "u"}.get(self.kind)
+        letter = {"float": "f", "complex": "c", "int": "i" if self.signed else "u", "bool": "u"}.get(
+            self.kind
+        )
         name = f"{letter}{(self.size or 0) * 8}"
         return name if name in DTYPES else None
 
@@ -78,7 +91,9 @@ class CType:
         return replace(self, const=True, text=text)
 
 
-DTYPES = frozenset("f16 f32 f64 c64 c128 i8 i16 i32 i64 u8 u16 u32 u64".split())
+DTYPES = frozenset((
+    "f16", "f32", "f64", "c64", "c128", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+))  # fmt: skip
 STACK_WORDS = 32  # of a call, besides the arguments in registers
 VOID = CType("void", text="void")
 
@@ -86,7 +101,10 @@ VOID = CType("void", text="void")
 def pointer_to(target: CType) -> CType:
     """Return the type of a pointer to ``target``."""
     text = f"{target.text}{'' if target.text.endswith('*') else ' '}*"
-    if target.kind in ("function", "array"):  # double (*)(double), double (*)[2], unless a typedef names the whole
+    if target.kind in (
+        "function",
+        "array",
+    ):  # double (*)(double), double (*)[2], unless a typedef names the whole
         text = re.sub(r" (?=[(\[]).*", lambda rest: f" (*){rest[0][1:]}", target.text, count=1)
         text = text if text != target.text else f"{text} *"
     return CType("pointer", 8, pointee=target, text=text)
@@ -97,11 +115,13 @@ def array_of(element: CType, count: int | None) -> CType:
     size = None if count is None or element.size is None else count * element.size
     length = "" if count is None else str(count)
     base, bracket, inner = element.text.partition(" [")
-    return CType("array", size, const=element.const, pointee=element, text=f"{base} [{length}]{bracket[1:]}{inner}")
+    return CType(
+        "array", size, const=element.const, pointee=element, text=f"{base} [{length}]{bracket[1:]}{inner}"
+    )
 
 
 def decayed(ctype: CType) -> CType:
-    """Return the type a parameter declared with this type really has: arrays and functions become pointers."""
+    """Return the type a parameter declared like this really has: arrays and functions become pointers."""
     if ctype.kind == "array" and ctype.pointee is not None:
         return pointer_to(ctype.pointee)
     return pointer_to(ctype) if ctype.kind == "function" else ctype
@@ -144,11 +164,11 @@ class Signature:
     def unsupported(self) -> str | None:
         """Why counteroof cannot call such a function, or ``None`` if it can.
 
-        Arguments travel as whole integer registers, whole floating-point registers and whole stack words. A type
-        that the calling convention treats in another way has no place there.
+        Arguments travel as whole integer registers, whole floating-point registers and whole stack words. A
+        type that the calling convention treats in another way has no place there.
         """
         if self.variadic:
-            return "it takes a variable number of arguments (...), and how each is passed is unknown; wrap it in a C function"
+            return "it takes a variable number of arguments (...); wrap it in a C function"
         for number, param in enumerate(self.params, 1):
             reason = _not_passable(param.type)
             if reason:
@@ -157,7 +177,8 @@ class Signature:
         floats = sum(param.type.kind == "float" for param in self.params)
         on_stack = max(0, len(self.params) - floats - 6) + max(0, floats - 8)
         if on_stack > STACK_WORDS:
-            return f"it takes {len(self.params)} arguments, {on_stack} of them on the stack, which has room for {STACK_WORDS}"
+            count = len(self.params)
+            return f"it takes {count} arguments, {on_stack} on the stack, which has room for {STACK_WORDS}"
         reason = None if self.returns.kind == "void" else _not_passable(self.returns)
         return f"it returns {reason}" if reason else None
 
@@ -173,11 +194,12 @@ def _declare(type_text: str, name: str) -> str:
 def _not_passable(ctype: CType) -> str | None:
     text = ctype.text
     if ctype.kind in ("struct", "union"):
-        return f"the {ctype.kind} {_bare(text)} by value, whose parts are spread over registers; use a pointer to it"
+        name = text.removeprefix("const ").removeprefix(f"{ctype.kind} ")
+        return f"the {ctype.kind} {name} by value, whose parts are spread over registers; use a pointer to it"
     if ctype.kind == "complex":
         return f"a complex number by value ({text}), which takes two registers or none; use a pointer to it"
     if ctype.kind == "float" and (ctype.size or 0) > 8:
-        return f"a {text} by value, which is passed outside the floating-point registers; use double or a pointer"
+        return f"a {text} by value, which does not fit a floating-point register; use double or a pointer"
     if ctype.kind == "float" and ctype.size not in (2, 4, 8):
         return f"a floating-point type of unknown size ({text})"
     if ctype.kind == "vector":
@@ -185,18 +207,14 @@ def _not_passable(ctype: CType) -> str | None:
     if ctype.kind == "int" and (ctype.size or 0) > 8:
         return f"a {text} by value, which takes two registers; use 64-bit integers"
     if ctype.kind in ("unknown", "function", "array") or (ctype.kind == "int" and ctype.size is None):
-        return f"of a type counteroof does not know ({text}); write the plain C type, or give the header that defines it"
+        return f"of an unknown type ({text}); write the plain C type, or give the header that defines it"
     return None
-
-
-def _bare(text: str) -> str:
-    return text.removeprefix("const ").removeprefix("struct ").removeprefix("union ")
 
 
 def disagreement(claimed: Signature, actual: Signature) -> str | None:
     """Say where two signatures of one function would pass arguments differently, or return ``None``.
 
-    Names, const and the targets of pointers may differ; the number of parameters and the kind of register may not.
+    Names, const and the targets of pointers may differ; the number of parameters and their registers may not.
     """
     if len(claimed.params) != len(actual.params):
         return f"{len(claimed.params)} parameters against {len(actual.params)}"
