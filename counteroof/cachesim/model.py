@@ -1,7 +1,7 @@
 """The cache model for the rest of the package: a machine's caches in, traffic per level and array out.
 
-The engine feeds the simulator from C through :attr:`CacheModel.pointer`; Python builds it, names the arrays and
-reads the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
+The engine feeds the simulator from C through :attr:`CacheModel.pointer`; Python builds it, names the arrays,
+and reads the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
 """
 
 from __future__ import annotations

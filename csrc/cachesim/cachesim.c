@@ -17,6 +17,7 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
         return -1;
     level->ways = given->ways;
     level->blocks = (given->ways + CS_BLOCK - 1) / CS_BLOCK;
+    level->room_bits = level->blocks == 1 ? 4 : level->blocks == 2 ? 5 : 6;
     level->fill = given->fill;
     level->sets = (uint32_t)(given->bytes / way_bytes);
     level->slices = given->slices ? given->slices : 1;
@@ -32,11 +33,45 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
         level->shift = 31 - (uint32_t)__builtin_clz(level->slice_sets);
     }
     level->mask = (1u << level->shift) - 1;
-    size_t size = (size_t)level->sets * level->blocks * CS_BLOCK * sizeof *level->tags;
+    size_t size = ((size_t)level->sets << level->room_bits) * sizeof *level->tags;
     level->tags = aligned_alloc(64, size);
     if (!level->tags)
         return -1;
     memset(level->tags, 0, size);
+    return 0;
+}
+
+static size_t slots(const struct cachesim *sim)
+{
+    return (size_t)sim->level[0].sets << sim->level[0].room_bits;
+}
+
+/* Forgets what the front knows, so that the next access of each line is looked up. */
+static void front_forget(struct cachesim *sim)
+{
+    for (size_t i = 0; i < slots(sim); i++)
+        sim->front.key[i] = CS_NONE;
+}
+
+static void stamps_clear(struct cachesim *sim)
+{
+    size_t room = (size_t)1 << sim->level[0].room_bits;
+    for (size_t i = 0; i < slots(sim); i++) /* slots beyond the ways are never the oldest */
+        sim->front.stamp[i] = (i & (room - 1)) < sim->level[0].ways ? 0 : CS_NONE;
+}
+
+static int front_init(struct cachesim *sim)
+{
+    if (!sim->level[0].tags)
+        return -1;
+    sim->front_off = slots(sim) > 1u << 16 ? CS_NONE : 0;
+    sim->front.key = aligned_alloc(64, slots(sim) * sizeof *sim->front.key);
+    sim->front.stamp = aligned_alloc(64, slots(sim) * sizeof *sim->front.stamp);
+    sim->front.guess = calloc((size_t)1 << CACHESIM_GUESS_BITS, sizeof *sim->front.guess);
+    if (!sim->front.key || !sim->front.stamp || !sim->front.guess)
+        return -1;
+    front_forget(sim);
+    stamps_clear(sim);
     return 0;
 }
 
@@ -54,15 +89,8 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
     int failed = cs_pages_init(sim, seed);
     for (uint32_t k = 0; k < count; k++)
         failed |= level_init(&sim->level[k], &levels[k], sim->line_bits);
-    uint32_t sets = sim->level[0].sets;
-    /* Level 1's set number lies within the page offset: it is the same for virtual and physical addresses. */
-    sim->virtual_front = sim->level[0].index == CS_INDEX_MASK && sets <= 1u << sim->page_line_bits;
     sim->front.line_bits = sim->line_bits;
-    sim->front.mask = sim->virtual_front ? sets - 1 : 0;
-    sim->front.recent = malloc((sim->front.mask + 1) * sizeof *sim->front.recent);
-    failed |= !sim->front.recent;
-    for (uint64_t i = 0; !failed && i <= sim->front.mask; i++)
-        sim->front.recent[i] = CS_NONE;
+    failed |= front_init(sim);
     for (uint32_t i = 0; i < CS_COMBINERS; i++)
         sim->combiner[i].line = CS_NONE;
     if (failed) {
@@ -81,22 +109,43 @@ void cachesim_free(struct cachesim *sim)
         return;
     for (uint32_t k = 0; k < sim->levels; k++)
         free(sim->level[k].tags);
-    free(sim->front.recent);
+    free(sim->front.key);
+    free(sim->front.stamp);
+    free(sim->front.guess);
     cs_pages_free(sim);
     free(sim);
 }
 
 int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
 {
-    if (width)
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512vl");
+    if (width == 2 && avx512)
+        sim->do_ = &cs_avx512;
+    else if (width == 1 && avx2)
+        sim->do_ = &cs_avx2;
+    else if (width == 0)
+        sim->do_ = &cs_plain;
+    else
         return -1;
-    sim->do_ = &cs_plain;
     return 0;
+#else
+    sim->do_ = &cs_plain;
+    return width ? -1 : 0;
+#endif
 }
 
 uint32_t cachesim_vectors(const struct cachesim *sim)
 {
-    return sim->do_ == &cs_plain ? 0 : 1;
+#if defined(__x86_64__)
+    if (sim->do_ != &cs_plain)
+        return sim->do_ == &cs_avx2 ? 1 : 2;
+#endif
+    (void)sim;
+    return 0;
 }
 
 void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
@@ -127,9 +176,9 @@ void cachesim_reset(struct cachesim *sim)
     for (uint32_t k = 0; k < sim->levels; k++)
         sim->level[k].hits = sim->level[k].misses = sim->level[k].down = 0;
     /* The first access to each line in the new window has to come by: which lines the program touches is noted there. */
-    for (uint64_t i = 0; i <= sim->front.mask; i++)
-        sim->front.recent[i] = CS_NONE;
-    sim->front.hits = sim->non_temporal_lines = sim->partial_lines = 0;
+    front_forget(sim);
+    sim->not_hits = sim->front.clock;
+    sim->non_temporal_lines = sim->partial_lines = 0;
     cs_pages_reset(sim);
 }
 
@@ -138,15 +187,14 @@ void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
     cs_combine_drain(sim);
     for (uint32_t k = 0; k < sim->levels; k++) {
         struct cs_level *level = &sim->level[k];
-        size_t tags = (size_t)level->sets * level->blocks * CS_BLOCK;
+        size_t tags = (size_t)level->sets << level->room_bits;
         for (size_t i = 0; count_writebacks && i < tags; i++)
-            while (level->tags[i] & CS_DIRTY) /* the ways behind move up */
+            while (level->tags[i] & CS_DIRTY) /* below level 1 the ways behind move up */
                 sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
         memset(level->tags, 0, tags * sizeof *level->tags);
     }
-    for (uint64_t i = 0; i <= sim->front.mask; i++)
-        sim->front.recent[i] = CS_NONE;
-    sim->removals++;
+    front_forget(sim);
+    stamps_clear(sim);
 }
 
 void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
@@ -157,7 +205,7 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
     totals->line_bytes = 1u << sim->line_bits;
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
-        totals->level[k].hits = k ? level->hits : sim->front.hits;
+        totals->level[k].hits = k ? level->hits : sim->front.clock - sim->not_hits;
         totals->level[k].misses = level->misses;
         totals->level[k].up_lines = level->misses;
         totals->level[k].down_lines = level->down;
@@ -203,9 +251,20 @@ uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
 uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
 {
     const struct cs_level *l = &sim->level[level];
-    const uint32_t *tags = l->tags + (size_t)set * l->blocks * CS_BLOCK;
+    size_t first = (size_t)set << l->room_bits;
+    uint64_t stamps[64];
     uint32_t n = 0;
-    while (n < l->ways && tags[n])
-        lines[n] = tags[n], n++;
+    for (uint32_t way = 0; way < l->ways; way++) {
+        if (!l->tags[first + way])
+            continue;
+        uint32_t at = n++;
+        uint64_t stamp = level ? 0 : sim->front.stamp[first + way];
+        for (; !level && at > 0 && stamps[at - 1] < stamp; at--) {
+            stamps[at] = stamps[at - 1];
+            lines[at] = lines[at - 1];
+        }
+        stamps[at] = stamp;
+        lines[at] = l->tags[first + way];
+    }
     return n;
 }

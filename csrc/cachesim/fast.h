@@ -1,6 +1,6 @@
 /*
- * Inline front of the cache model, for C callers that issue accesses one by one: an access to the line that is the most
- * recent of its level-1 set changes nothing but a counter, and is settled here in about a nanosecond.
+ * Inline front of the cache model, for C callers that issue accesses one by one: a hit in level 1 needs no more than its
+ * time noted, and is settled here in about a nanosecond.
  */
 #ifndef COUNTEROOF_CACHESIM_FAST_H
 #define COUNTEROOF_CACHESIM_FAST_H
@@ -9,22 +9,37 @@
 
 #include "cachesim.h"
 
-/* First member of struct cachesim. */
+#define CACHESIM_GUESS_BITS 12
+
+/*
+ * First member of struct cachesim. Level 1 orders the lines of a set by time of last use, one slot a line; the levels
+ * below keep a set's lines in order instead.
+ */
 struct cachesim_front {
+    uint64_t clock;  /* accesses to level 1 so far, by line */
+    uint64_t *stamp; /* per slot: clock of its last use */
     /*
-     * Per level-1 set: its most recent line as (virtual line << 1 | dirty and stored to in this window), or all ones if
-     * that is unknown or the program has not yet touched the line in this window.
+     * Per slot: its line as (virtual line << 1 | dirty and stored to in this window), or all ones if the program has not
+     * touched the line in this window: such an access has to be noted elsewhere too.
      */
-    uint64_t *recent;
-    uint64_t mask;
-    uint64_t hits; /* level 1 */
+    uint64_t *key;
+    uint16_t *guess; /* per hash of a virtual line: the slot it was last seen in */
     uint32_t line_bits;
 };
 
-/* True if an access of one line by a load (clean_ok 1) or a store (clean_ok 0) changes nothing but the hit count. */
-static inline int cachesim_is_recent(const struct cachesim_front *front, uint64_t line, uint32_t clean_ok)
+static inline uint32_t cachesim_guess(uint64_t line)
 {
-    return (front->recent[line & front->mask] | clean_ok) == (line << 1 | 1);
+    return (uint32_t)(line * 0x9e3779b97f4a7c15u >> (64 - CACHESIM_GUESS_BITS));
+}
+
+/* If an access of one line by a load (clean_ok 1) or a store (clean_ok 0) is a plain hit: counts it and returns 1. */
+static inline int cachesim_hit(struct cachesim_front *front, uint64_t line, uint32_t clean_ok)
+{
+    uint32_t slot = front->guess[cachesim_guess(line)];
+    if ((front->key[slot] | clean_ok) != (line << 1 | 1))
+        return 0;
+    front->stamp[slot] = ++front->clock;
+    return 1;
 }
 
 /* As cachesim_access, for bytes >= 1. Best with a constant kind. */
@@ -32,11 +47,11 @@ static inline void cachesim_fast(struct cachesim *sim, uint64_t address, uint32_
 {
     struct cachesim_front *front = (struct cachesim_front *)sim;
     uint64_t line = address >> front->line_bits;
-    if ((kind == 0 || kind == 1 || kind == 3 || kind == 5) && (address + bytes - 1) >> front->line_bits == line &&
-        cachesim_is_recent(front, line, kind == 0 || kind == 3))
-        front->hits += kind == 5 ? 2 : 1;
-    else
+    if ((kind != 0 && kind != 1 && kind != 3 && kind != 5) || (address + bytes - 1) >> front->line_bits != line ||
+        !cachesim_hit(front, line, kind == 0 || kind == 3))
         cachesim_access(sim, address, bytes, kind);
+    else if (kind == 5)
+        front->clock++; /* two accesses; which of the two times is noted makes no difference */
 }
 
 #endif

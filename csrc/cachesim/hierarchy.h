@@ -3,102 +3,65 @@
  * function attribute), OPERATIONS (the name of its table) and the set_ functions, see sets_plain.h.
  */
 
-static TARGET void put(struct cachesim *sim, uint32_t k, uint32_t tag);
-
-/* Takes a line out of level 1 to k-1; returns CS_DIRTY if a copy was dirty, whose data then travelled down to level k. */
-static TARGET uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
+/* Takes a line out of one level; returns CS_DIRTY if that copy was dirty. */
+static inline TARGET uint32_t remove_from(struct cachesim *sim, uint32_t k, uint32_t line)
 {
-    uint32_t dirty = 0;
-    for (uint32_t j = 0; j < k; j++) {
-        struct cs_level *level = &sim->level[j];
-        uint32_t *tags = cs_tags(level, line);
-        int way = set_find(tags, level->blocks, line);
-        if (way >= 0) {
-            dirty |= tags[way] & CS_DIRTY;
-            set_remove(tags, level->blocks, (uint32_t)way);
-            if (j == 0) {
-                sim->front.recent[line & sim->front.mask] = CS_NONE;
-                sim->removals++;
-            }
-        }
-        level->down += dirty != 0;
+    struct cs_level *level = &sim->level[k];
+    uint32_t *tags = cs_tags(level, line);
+    int way = set_find(tags, level->blocks, line);
+    if (way < 0)
+        return 0;
+    uint32_t dirty = tags[way] & CS_DIRTY;
+    if (k) {
+        set_remove(tags, level->blocks, (uint32_t)way);
+    } else {
+        size_t slot = (size_t)(tags - level->tags) + (uint32_t)way;
+        tags[way] = 0;
+        sim->front.stamp[slot] = 0;
+        sim->front.key[slot] = CS_NONE;
+        sim->removals++;
     }
     return dirty;
 }
 
-/* A line has lost its place in level k. */
-static TARGET void evicted(struct cachesim *sim, uint32_t k, uint32_t tag)
+/* Takes a line out of level 1 to k-1; returns CS_DIRTY if a copy was dirty, whose data then travelled down to level k. */
+static inline TARGET uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
 {
-    struct cs_level *level = &sim->level[k];
-    if (level->fill == CS_INCLUSIVE)
-        tag |= remove_above(sim, k, tag & CS_LINE);
-    uint32_t dirty = tag & CS_DIRTY;
-    if (k + 1 == sim->levels) {
-        if (dirty) {
-            level->down++;
-            cs_memory_write(sim, tag & CS_LINE);
-        }
-    } else if (dirty || sim->level[k + 1].fill == CS_VICTIM) {
-        level->down++;
-        put(sim, k + 1, tag);
+    uint32_t dirty = 0;
+    for (uint32_t j = 0; j < k; j++) {
+        dirty |= remove_from(sim, j, line);
+        sim->level[j].down += dirty != 0;
     }
+    return dirty;
 }
 
-/* Level k takes a line in as its most recent. */
-static TARGET void insert(struct cachesim *sim, uint32_t k, uint32_t tag)
+static inline TARGET void put_4(struct cachesim *sim, uint32_t tag)
 {
-    struct cs_level *level = &sim->level[k];
-    uint32_t victim = set_front(cs_tags(level, tag & CS_LINE), level->ways - 1, tag);
-    if (victim)
-        evicted(sim, k, victim);
+    cs_memory_write(sim, tag & CS_LINE); /* there is no fifth level: never called */
 }
 
-/* Level k gets a line from the level above. */
-static TARGET void put(struct cachesim *sim, uint32_t k, uint32_t tag)
+static inline TARGET uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
 {
-    struct cs_level *level = &sim->level[k];
-    uint32_t *tags = cs_tags(level, tag & CS_LINE);
-    int way = set_find(tags, level->blocks, tag & CS_LINE);
-    if (way < 0)
-        insert(sim, k, tag);
-    else if (level->fill == CS_VICTIM)
-        set_front(tags, (uint32_t)way, tag | (tags[way] & CS_DIRTY));
-    else
-        tags[way] |= tag & CS_DIRTY;
-}
-
-/* Level k-1 (or the core) needs a line; returns CS_DIRTY if it comes from a victim cache that held it dirty. */
-static TARGET uint32_t fetch(struct cachesim *sim, uint32_t k, uint32_t line, struct cs_page *page, uint32_t store)
-{
-    if (k == sim->levels) {
-        cs_memory_read(sim, page, cs_in_page(sim, line), store);
-        return 0;
-    }
-    struct cs_level *level = &sim->level[k];
-    uint32_t *tags = cs_tags(level, line);
-    int way = set_find(tags, level->blocks, line);
-    if (way >= 0) {
-        level->hits++;
-        if (level->fill == CS_VICTIM) {
-            uint32_t dirty = tags[way] & CS_DIRTY;
-            set_remove(tags, level->blocks, (uint32_t)way);
-            return dirty;
-        }
-        set_front(tags, (uint32_t)way, tags[way]);
-        return 0;
-    }
-    level->misses++;
-    uint32_t dirty = fetch(sim, k + 1, line, page, store);
-    if (level->fill == CS_VICTIM)
-        return dirty;
-    insert(sim, k, line | dirty);
+    cs_memory_read(sim, page, cs_in_page(sim, line), store);
     return 0;
 }
 
-/* One access by load, store or prefetch, of one line. */
-static TARGET void touch(struct cachesim *sim, uint64_t virtual_line, uint32_t kind)
+#define K 3
+#include "level.h"
+#define K 2
+#include "level.h"
+#define K 1
+#include "level.h"
+#define K 0
+#include "level.h"
+
+/*
+ * One access by load, store or prefetch, of one line, at a time later than any before; returns the line's slot. The front
+ * need not be asked before.
+ */
+static inline TARGET uint32_t touch(struct cachesim *sim, struct cs_page *page, uint64_t virtual_line, uint32_t kind,
+                                    uint64_t time)
 {
-    struct cs_page *page = cs_page(sim, virtual_line);
     uint32_t in_page = cs_in_page(sim, virtual_line), line = page->line | in_page;
     uint32_t store = kind == CS_STORE, tag = line | (store ? CS_DIRTY : 0);
     page->stored |= (uint64_t)store << in_page;
@@ -108,39 +71,34 @@ static TARGET void touch(struct cachesim *sim, uint64_t virtual_line, uint32_t k
     uint32_t *tags = cs_tags(level, line), victim = 0;
     int way = set_find(tags, level->blocks, line);
     if (way >= 0) {
-        sim->front.hits++;
         tag |= tags[way];
-        set_front(tags, (uint32_t)way, tag);
     } else {
         level->misses++;
+        sim->not_hits++;
         if (sim->combiners)
             cs_combine_close_line(sim, virtual_line);
-        tag |= fetch(sim, 1, line, page, store);
-        victim = set_front(tags, level->ways - 1, tag);
+        tag |= fetch_1(sim, line, page, store);
+        way = (int)set_oldest(sim->front.stamp + (tags - level->tags), level->blocks);
+        victim = tags[way];
     }
-    if (sim->virtual_front) /* not after a prefetch: the program itself has not touched the line yet */
-        sim->front.recent[virtual_line & sim->front.mask] =
-            kind == CS_PREFETCH ? CS_NONE : virtual_line << 1 | (page->stored >> in_page & tag >> 31);
+    uint32_t slot = (uint32_t)(tags - level->tags) + (uint32_t)way;
+    tags[way] = tag;
+    sim->front.stamp[slot] = time;
+    uint64_t known = (page->loaded | page->stored) >> in_page & 1; /* a prefetch alone does not make a line known */
+    sim->front.key[slot] = (virtual_line << 1 | (page->stored >> in_page & tag >> 31)) | (known - 1) | sim->front_off;
+    sim->front.guess[cachesim_guess(virtual_line)] = (uint16_t)slot;
     if (victim)
-        evicted(sim, 0, victim);
+        evicted_0(sim, victim);
+    return slot;
 }
 
+/* Takes a line out of every level; returns 1 if a copy was dirty: if write_back was asked, memory has been written. */
 static TARGET uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, uint32_t write_back)
 {
     uint32_t dirty = 0;
     for (uint32_t k = 0; k < sim->levels; k++) {
-        struct cs_level *level = &sim->level[k];
-        uint32_t *tags = cs_tags(level, line);
-        int way = set_find(tags, level->blocks, line);
-        if (way >= 0) {
-            dirty |= tags[way] & CS_DIRTY;
-            set_remove(tags, level->blocks, (uint32_t)way);
-            if (k == 0) {
-                sim->front.recent[line & sim->front.mask] = CS_NONE;
-                sim->removals++;
-            }
-        }
-        level->down += dirty && write_back;
+        dirty |= remove_from(sim, k, line);
+        sim->level[k].down += dirty && write_back;
     }
     if (dirty && write_back)
         cs_memory_write(sim, line);
@@ -149,16 +107,10 @@ static TARGET uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, ui
 
 static TARGET void access_line(struct cachesim *sim, uint64_t virtual_line, uint32_t kind)
 {
-    if (cachesim_is_recent(&sim->front, virtual_line, kind == CS_LOAD || kind == CS_PREFETCH)) {
-        sim->front.hits += kind == CS_UPDATE ? 2 : 1;
-        return;
-    }
-    if (kind != CS_UPDATE) {
-        touch(sim, virtual_line, kind);
-        return;
-    }
-    touch(sim, virtual_line, CS_LOAD);
-    touch(sim, virtual_line, CS_STORE);
+    struct cs_page *page = cs_page(sim, virtual_line);
+    touch(sim, page, virtual_line, kind == CS_UPDATE ? CS_LOAD : kind, ++sim->front.clock);
+    if (kind == CS_UPDATE)
+        touch(sim, page, virtual_line, CS_STORE, ++sim->front.clock);
 }
 
 static TARGET void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
@@ -196,7 +148,8 @@ static TARGET void accesses(struct cachesim *sim, const uint64_t *addresses, con
                             const uint32_t *kinds, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        access_any(sim, addresses[i], bytes[i], kinds[i]);
+        if (bytes[i] || kinds[i] == CS_FENCE)
+            cachesim_fast(sim, addresses[i], bytes[i] ? bytes[i] : 1, kinds[i]);
 }
 
 static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,

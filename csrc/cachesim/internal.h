@@ -9,8 +9,9 @@
 
 /*
  * A line is 31 bits, (frame << bits of a line in a page) | line in page; bit 31 of a tag is its dirty flag. Frame 0 is never
- * given out, so tag 0 is an empty way. A set's tags stand in order of recency, empty ways last: the victim is always the
- * last tag, no ages are kept, and 16 ways are one 64-byte line.
+ * given out, so tag 0 is an empty way. Below level 1 a set's tags stand in order of recency, empty ways last: the victim
+ * is always the last tag, no ages are kept, and 16 ways are one 64-byte line. In level 1, where hits are many, a line stays
+ * in its slot and its time of last use is noted: a hit then waits for nothing.
  */
 #define CS_DIRTY 0x80000000u
 #define CS_LINE 0x7fffffffu
@@ -25,11 +26,12 @@ enum { CS_LOAD, CS_STORE, CS_NON_TEMPORAL, CS_PREFETCH, CS_FLUSH, CS_UPDATE, CS_
 enum { CS_INDEX_MASK, CS_INDEX_FOLD, CS_INDEX_REMAINDER, CS_INDEX_SLICES };
 
 struct cs_level {
-    uint32_t *tags; /* [sets][blocks * CS_BLOCK] */
-    uint32_t ways, blocks, fill;
+    uint32_t *tags; /* [sets][room], room a multiple of CS_BLOCK */
+    uint32_t ways, blocks, room_bits; /* room is 1 << room_bits */
+    uint32_t fill;
     uint32_t index, sets, mask, shift; /* how a set is chosen; shift: log2 of the power of two not above sets */
     uint32_t slices, slice_sets;
-    uint64_t hits, misses, down; /* hits of level 1 are in the front */
+    uint64_t hits, misses, down; /* hits of level 1 are the front's clock - not_hits */
 };
 
 /* What is known of a 4 KiB page; bits are its lines in this window. */
@@ -82,9 +84,10 @@ struct cachesim {
     struct cachesim_front front; /* first: fast.h relies on it */
     const struct cs_operations *do_;
     uint32_t levels, line_bits, page_line_bits;
-    uint32_t virtual_front; /* the front's sets are level 1's sets */
     uint32_t error;
+    uint64_t not_hits;
     uint64_t removals; /* lines taken out of level 1 other than by a fill */
+    uint64_t front_off; /* all ones if level 1 has more slots than a guess can tell: then all keys are unknown */
     struct cs_level level[CS_MAX_LEVELS];
 
     struct cs_page **directory; /* leaves of addresses below 2^47; others are searched in the list */
@@ -112,7 +115,10 @@ struct cs_operations {
     uint32_t (*remove)(struct cachesim *, uint32_t line, uint32_t write_back);
 };
 
-extern const struct cs_operations cs_plain, cs_avx2, cs_avx512;
+extern const struct cs_operations cs_plain;
+#if defined(__x86_64__)
+extern const struct cs_operations cs_avx2, cs_avx512;
+#endif
 
 /* pages.c */
 #define CS_DIRECTORY_BITS 20u
@@ -210,7 +216,7 @@ static inline uint32_t cs_set(const struct cs_level *level, uint32_t line)
 
 static inline uint32_t *cs_tags(const struct cs_level *level, uint32_t line)
 {
-    return level->tags + (size_t)cs_set(level, line) * level->blocks * CS_BLOCK;
+    return level->tags + ((size_t)cs_set(level, line) << level->room_bits);
 }
 
 static inline struct cachesim_traffic *cs_traffic(struct cachesim *sim, const struct cs_page *page, uint32_t in_page)

@@ -3,6 +3,7 @@
  *   set_find    way that holds a line, or -1
  *   set_front   moves ways 0..way-1 one place back, puts tag in front and returns what stood in way
  *   set_remove  closes the gap that a line taken out of way leaves; the last way becomes empty
+ *   set_oldest  way with the smallest of a set's stamps
  */
 static inline int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
@@ -27,4 +28,12 @@ static inline void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
     for (uint32_t i = way; i < last; i++)
         tags[i] = tags[i + 1];
     tags[last] = 0;
+}
+
+static inline uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks)
+{
+    uint32_t oldest = 0;
+    for (uint32_t way = 1; way < blocks * CS_BLOCK; way++)
+        oldest = stamps[way] < stamps[oldest] ? way : oldest;
+    return oldest;
 }

@@ -1,6 +1,6 @@
 """A slow cache hierarchy that is easy to believe: the yardstick for the C one.
 
-Sets are Python lists, most recent line first. Where a line goes (its physical number and its set) is asked from
+Sets are Python lists, most recent line first. Where a line goes (its physical number and its set) is asked of
 the model under test; everything else is written from the description in ``cachesim.h``.
 """
 

@@ -38,7 +38,7 @@ accesses = st.lists(
     st.tuples(
         st.integers(0, 3),  # page
         st.integers(0, 4095) | st.sampled_from([0, 64, 128, 256, 4032]),
-        st.sampled_from([1, 4, 8, 16, 32, 64, 64, 200]),
+        st.sampled_from([0, 1, 4, 8, 16, 32, 64, 64, 200]),
         st.sampled_from([0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, 6]),
     ),
     min_size=1,

@@ -1,0 +1,90 @@
+/* What is done with the tags of one set, 16 ways at a time in AVX2; sets_plain.h says what each function does. */
+#include <immintrin.h>
+
+static inline TARGET uint32_t set_match(const uint32_t *tags, uint32_t line)
+{
+    /* shifted left, a tag has lost its dirty bit */
+    __m256i wanted = _mm256_set1_epi32((int)(line << 1));
+    __m256i low = _mm256_slli_epi32(_mm256_load_si256((const __m256i *)tags), 1);
+    __m256i high = _mm256_slli_epi32(_mm256_load_si256((const __m256i *)(tags + 8)), 1);
+    uint32_t first = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, wanted)));
+    uint32_t second = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(high, wanted)));
+    return first | second << 8;
+}
+
+static inline TARGET int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
+{
+    uint32_t match = set_match(tags, line);
+    if (match)
+        return __builtin_ctz(match);
+    for (uint32_t block = 1; __builtin_expect(block < blocks, 0); block++) {
+        match = set_match(tags + block * CS_BLOCK, line);
+        if (match)
+            return (int)(block * CS_BLOCK) + __builtin_ctz(match);
+    }
+    return -1;
+}
+
+static inline TARGET uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t tag)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i turn = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+    uint32_t old = tags[way];
+    for (;;) {
+        uint32_t last = tags[CS_BLOCK - 1];
+        __m256i *block = (__m256i *)tags, low = _mm256_load_si256(block), high = _mm256_load_si256(block + 1);
+        __m256i low_turned = _mm256_permutevar8x32_epi32(low, turn);
+        __m256i high_turned = _mm256_permutevar8x32_epi32(high, turn);
+        __m256i low_moved = _mm256_blend_epi32(low_turned, _mm256_set1_epi32((int)tag), 1);
+        __m256i high_moved = _mm256_blend_epi32(high_turned, low_turned, 1);
+        __m256i to = _mm256_set1_epi32((int)way);
+        __m256i low_stays = _mm256_cmpgt_epi32(lanes, to);
+        __m256i high_stays = _mm256_cmpgt_epi32(_mm256_add_epi32(lanes, _mm256_set1_epi32(8)), to);
+        _mm256_store_si256(block, _mm256_blendv_epi8(low_moved, low, low_stays));
+        _mm256_store_si256(block + 1, _mm256_blendv_epi8(high_moved, high, high_stays));
+        if (way < CS_BLOCK)
+            return old;
+        tag = last; /* a whole block has moved on, its last tag to the next block */
+        tags += CS_BLOCK;
+        way -= CS_BLOCK;
+    }
+}
+
+static inline TARGET void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i turn = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
+    uint32_t rows = blocks * CS_BLOCK / 8;
+    for (uint32_t row = way / 8; row < rows; row++) {
+        uint32_t next = row + 1 < rows ? tags[8 * row + 8] : 0;
+        __m256i tag = _mm256_load_si256((const __m256i *)tags + row);
+        __m256i moved = _mm256_permutevar8x32_epi32(tag, turn);
+        moved = _mm256_blend_epi32(moved, _mm256_set1_epi32((int)next), 0x80);
+        __m256i stays = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)way - 8 * (int)row), lanes);
+        _mm256_store_si256((__m256i *)tags + row, _mm256_blendv_epi8(moved, tag, stays));
+    }
+}
+
+static inline TARGET __m256i set_lesser(__m256i a, __m256i b) /* unsigned */
+{
+    const __m256i sign = _mm256_set1_epi64x(INT64_MIN);
+    __m256i greater = _mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), _mm256_xor_si256(b, sign));
+    return _mm256_blendv_epi8(a, b, greater);
+}
+
+static inline TARGET uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks)
+{
+    const __m256i *row = (const __m256i *)stamps;
+    __m256i least = _mm256_load_si256(row);
+    for (uint32_t i = 1; i < 4 * blocks; i++)
+        least = set_lesser(least, _mm256_load_si256(row + i));
+    least = set_lesser(least, _mm256_permute4x64_epi64(least, 0x4e));
+    least = set_lesser(least, _mm256_shuffle_epi32(least, 0x4e));
+    for (uint32_t i = 0; i < 4 * blocks; i++) {
+        __m256d equal = _mm256_castsi256_pd(_mm256_cmpeq_epi64(least, _mm256_load_si256(row + i)));
+        uint32_t match = (uint32_t)_mm256_movemask_pd(equal);
+        if (match)
+            return 4 * i + (uint32_t)__builtin_ctz(match);
+    }
+    return 0; /* the least is one of them */
+}
