@@ -1,0 +1,230 @@
+"""Draws the roofs of a panel: DRAM ceilings, compute ceilings, their ridge points and their labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import units
+from ..machine.model import Ceiling
+from ..report.legend import conditions
+from . import style
+from .labels import Box, Request, place
+from .panels import Panel, ceiling_label
+from .paper import Paper, Point, beads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+_STEP = 8.0
+"""Pixels between the places tried along a line."""
+
+_AWAY = (2.0, 8.0, 15.0, 23.0, 32.0, 42.0, 54.0, 68.0, 84.0)
+"""How far from its line a label may stand, in pixels."""
+
+
+def draw_ceilings(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel) -> None:
+    """Draw all ceilings of ``panel``; the two that form the roof are heavier."""
+    _draw_bandwidths(paper, axes, panel)
+    _draw_computes(paper, axes, aside, panel)
+    # the labels with the fewest places first
+    _label_computes(paper, axes, panel)
+    _label_bandwidths(paper, axes, panel)
+    _mark_ridges(paper, axes, panel)
+
+
+def _top(axes: Axes, panel: Panel) -> float:
+    """Return the FLOP/s at which DRAM lines end: the compute roof, or the top of the axes."""
+    return panel.computes[0].value if panel.computes else axes.get_ylim()[1] * 1e9
+
+
+def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
+    for index, ceiling in enumerate(panel.bandwidths):
+        start, end = _bandwidth_ends(axes, panel, ceiling)
+        xs, ys = zip(start, end, strict=True)
+        axes.plot(
+            xs,
+            ys,
+            color=style.LOWER if index else style.ROOF,
+            linewidth=0.7 if index else 1.8,
+            linestyle="--" if index else "-",
+            zorder=2,
+            gid=f"roof:{ceiling.name}",
+        )
+        paper.line(paper.pixels(axes, *start), paper.pixels(axes, *end), 0.7)
+
+
+def _bandwidth_ends(axes: Axes, panel: Panel, ceiling: Ceiling) -> tuple[Point, Point]:
+    """Return the visible part of a DRAM line, in data coordinates."""
+    low_x, high_x = axes.get_xlim()
+    low_y, _ = axes.get_ylim()
+    gigabytes = units.giga(ceiling.value)
+    left = max(low_x, low_y / gigabytes)
+    right = min(high_x, units.giga(_top(axes, panel)) / gigabytes)
+    return (left, left * gigabytes), (right, right * gigabytes)
+
+
+def _draw_computes(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel) -> None:
+    low, high = axes.get_xlim()
+    for index, ceiling in enumerate(panel.computes):
+        start = _ridge_x(panel, ceiling, low)
+        y = units.giga(ceiling.value)
+        look: dict[str, Any] = {
+            "color": style.LOWER if index else style.ROOF,
+            "linewidth": 0.9 if index else 1.8,
+        }
+        axes.plot([start, high], [y, y], zorder=2, gid=f"roof:{ceiling.name}", **look)
+        paper.line(paper.pixels(axes, start, y), paper.pixels(axes, high, y), 0.7)
+        if aside is not None:
+            aside.plot([0, 1], [y, y], zorder=2, **look)
+            paper.line(paper.pixels(aside, 0, y), paper.pixels(aside, 1, y), 0.7)
+
+
+def _ridge_x(panel: Panel, ceiling: Ceiling, lowest: float) -> float:
+    if not panel.bandwidths:
+        return lowest
+    return max(lowest, ceiling.value / panel.bandwidths[0].value)
+
+
+def _label_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
+    """Write the roof's label above its line, those of lower DRAM ceilings together below the lowest."""
+    if not panel.bandwidths:
+        return
+    roof, *lower = panel.bandwidths
+    _label_slope(paper, axes, panel, roof, ceiling_label(roof), above=True)
+    if lower:
+        _label_slope(paper, axes, panel, lower[-1], _together(lower), above=False)
+
+
+def _together(ceilings: Sequence[Ceiling]) -> str:
+    """Return one label for several ceilings; what was the same for all is said once."""
+    if len({conditions(one) for one in ceilings}) > 1:
+        return "\n".join(ceiling_label(one) for one in ceilings)
+    values = "; ".join(f"{one.name}: {units.bandwidth(one.value)}" for one in ceilings)
+    return f"{values} ({conditions(ceilings[0])})"
+
+
+def _label_slope(
+    paper: Paper, axes: Axes, panel: Panel, ceiling: Ceiling, words: str, *, above: bool
+) -> None:
+    start, end = _bandwidth_ends(axes, panel, ceiling)
+    start_px, end_px = paper.pixels(axes, *start), paper.pixels(axes, *end)
+    angle = math.degrees(math.atan2(end_px[1] - start_px[1], end_px[0] - start_px[0]))
+    colour = style.ROOF if above else style.LOWER
+    text = paper.text(words, style.FONT - 0.5, colour, f"ceiling:{ceiling.name}", angle)
+    width, height = paper.size(text)
+    bounds = paper.box(axes)
+    for side in (1, -1) if above else (-1, 1):
+        for away in _AWAY:
+            for centre in _along_slope(start_px, end_px, width, side * (away + height / 2)):
+                covered = beads(centre, width, height, angle)
+                if all(bounds.contains(bead) for bead in covered) and not any(
+                    bead.overlaps(taken) for bead in covered for taken in paper.obstacles
+                ):
+                    paper.put_rotated(text, centre, covered)
+                    return
+    _put_anywhere(paper, axes, text, ((start_px[0] + end_px[0]) / 2, (start_px[1] + end_px[1]) / 2))
+
+
+def _along_slope(start: Point, end: Point, width: float, away: float) -> Iterator[Point]:
+    """Yield centres beside a sloping line (``away`` is positive above it), from its lower end up."""
+    length = math.dist(start, end)
+    ux, uy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
+    along = width / 2 + 4
+    while along <= length - width / 2:
+        yield start[0] + ux * along - uy * away, start[1] + uy * along + ux * away
+        along += _STEP
+
+
+def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
+    bounds = paper.box(axes)
+    lowest = axes.get_xlim()[0]
+    for index, ceiling in enumerate(panel.computes):
+        colour = style.LOWER if index else style.ROOF
+        text = paper.text(ceiling_label(ceiling), style.FONT - 0.5, colour, f"ceiling:{ceiling.name}")
+        width, height = paper.size(text)
+        start_x, y = paper.pixels(axes, _ridge_x(panel, ceiling, lowest), units.giga(ceiling.value))
+        # above the roof there is room to the left of its ridge, below it there is not
+        furthest = bounds.x0 if index == 0 else start_x
+        box = _beside_line(paper, bounds, furthest, y, width, height, only_above=index == 0)
+        if box is None:
+            _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
+        else:
+            paper.put(text, box)
+
+
+def _beside_line(
+    paper: Paper, bounds: Box, furthest: float, y: float, width: float, height: float, *, only_above: bool
+) -> Box | None:
+    """Return a free box above a horizontal line, else below it, as far right as possible."""
+    lines = paper.line_points()
+    above = [y + away for away in _AWAY[:6]]
+    below = [] if only_above else [y - height - away for away in _AWAY[:6]]
+    for low in sorted(above + below, key=lambda low: (abs(low + height / 2 - y), -low)):
+        right = bounds.x1
+        while right - width >= furthest:
+            box = Box(right - width, low, right, low + height)
+            right -= _STEP
+            if not bounds.contains(box) or any(box.overlaps(taken) for taken in paper.obstacles):
+                continue
+            crossed = (
+                (lines[:, 0] > box.x0)
+                & (lines[:, 0] < box.x1)
+                & (lines[:, 1] > box.y0)
+                & (lines[:, 1] < box.y1)
+                & (lines[:, 2] < 1)
+            )
+            if not crossed.any():
+                return box
+    return None
+
+
+def _put_anywhere(paper: Paper, axes: Axes, text: Text, anchor: Point) -> None:
+    """Put a label whose own line is crowded into the nearest free place, with a thin line to its ceiling."""
+    text.set_rotation(0)
+    width, height = paper.size(text)
+    request = Request(width, height, *anchor, 2.0, paper.box(axes))
+    spot = place([request], paper.obstacles, paper.line_points(), paper.texts)[0]
+    if spot is None:
+        text.remove()
+        return
+    paper.put(text, spot.box)
+    if spot.leader is not None:
+        paper.leader(anchor, spot.leader)
+
+
+def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
+    """Mark where the DRAM roof meets each compute ceiling, with the intensity."""
+    low, high = axes.get_xlim()
+    bounds = paper.box(axes)
+    requests, texts = [], []
+    for index, (x, y) in enumerate(panel.ridges):
+        if not low < x < high:
+            continue
+        height = units.giga(y)
+        axes.plot(
+            [x],
+            [height],
+            marker="o",
+            markersize=4 if index == 0 else 2.5,
+            color=style.LOWER if index else style.ROOF,
+            zorder=4,
+            gid=f"ridge:{panel.computes[index].name}",
+        )
+        px, py = paper.pixels(axes, x, height)
+        paper.obstacles.append(Box(px - 4, py - 4, px + 4, py + 4))
+        words = f"ridge {units.intensity(x)} FLOP/B" if index == 0 else f"ridge {units.intensity(x)}"
+        text = paper.text(words, style.FONT - 1, style.LOWER if index else style.ROOF, f"ridge:{index}")
+        requests.append(Request(*paper.size(text), px, py, 5.0, bounds))
+        texts.append(text)
+    for request, text, spot in zip(
+        requests, texts, place(requests, paper.obstacles, paper.line_points(), paper.texts), strict=True
+    ):
+        if spot is None:
+            text.remove()
+            continue
+        paper.put(text, spot.box)
+        if spot.leader is not None:
+            paper.leader((request.x, request.y), spot.leader)

@@ -1,0 +1,238 @@
+"""What a roofline picture shows, before anything is drawn: panels, dots, roofs, and what has no place on it.
+
+Kernels of one precision and thread count share a panel with the ceilings of that precision and thread count,
+so that no dot stands under a roof that is not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import units
+from ..machine.model import Ceiling
+from ..report.columns import BOUNDS
+from ..report.legend import conditions
+from ..results import KernelResult, Results
+from ..roofline import Bound, Roof, choose_roof, ridge
+
+LONGEST_NAME = 30
+"""Characters of a kernel's name on the picture; the middle of longer ones is cut out."""
+
+_SAME = 1.02
+"""Declared and true positions closer than this factor need no arrow."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One kernel on the picture, in FLOP per byte and FLOP/s.
+
+    ``intensity`` is ``None`` without DRAM traffic; ``declared`` is the position its author's formulas give.
+    """
+
+    name: str
+    text: str
+    intensity: float | None
+    flops_per_second: float
+    declared: tuple[float, float] | None
+    bound: Bound | None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the declared position differs visibly from the true one."""
+        if self.declared is None:
+            return False
+        if self.intensity is None:
+            return True
+        pairs = ((self.declared[0], self.intensity), (self.declared[1], self.flops_per_second))
+        return any(max(a / b, b / a) > _SAME for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The dots of one precision and thread count, and the ceilings that hold for them."""
+
+    title: str
+    dots: tuple[Dot, ...]
+    roof: Roof
+    bandwidths: tuple[Ceiling, ...]
+    """DRAM ceilings, highest first; the first is the roof."""
+    computes: tuple[Ceiling, ...]
+    """Compute ceilings, highest first; the first is the roof."""
+
+    @property
+    def placed(self) -> tuple[Dot, ...]:
+        """Dots with DRAM traffic."""
+        return tuple(dot for dot in self.dots if dot.intensity is not None)
+
+    @property
+    def resident(self) -> tuple[Dot, ...]:
+        """Dots without DRAM traffic."""
+        return tuple(dot for dot in self.dots if dot.intensity is None)
+
+    @property
+    def ridges(self) -> tuple[tuple[float, float], ...]:
+        """Where each compute ceiling leaves the DRAM roof: FLOP per byte, FLOP/s."""
+        if not self.bandwidths:
+            return ()
+        return tuple((ridge(self.bandwidths[0], one), one.value) for one in self.computes)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything on one picture."""
+
+    title: str
+    subtitle: str
+    panels: tuple[Panel, ...]
+    remarks: tuple[str, ...]
+    """Kernels that have no place on a roofline, and why."""
+
+
+def picture(results: Results) -> Picture:
+    """Return what a roofline picture of these results shows."""
+    groups: dict[tuple[str, int], list[Dot]] = {}
+    for kernel in results.kernels:
+        if (dot := _dot(kernel)) is not None:
+            groups.setdefault((_precision(kernel) or "unknown precision", kernel.threads), []).append(dot)
+    panels = tuple(
+        _panel(results.machine.ceilings, precision, threads, tuple(dots))
+        for (precision, threads), dots in sorted(groups.items(), key=_widest_first)
+    )
+    if not panels:
+        panels = tuple(_bare(results.machine.ceilings))
+    return Picture(_title(results), _subtitle(results), panels, tuple(_remarks(results)))
+
+
+def _widest_first(item: tuple[tuple[str, int], list[Dot]]) -> tuple[bool, str, int]:
+    (precision, threads), _ = item
+    return precision not in ("f32", "f64"), precision, threads
+
+
+def _bare(ceilings: Sequence[Ceiling]) -> list[Panel]:
+    """Return a panel without dots for each precision that has a roof, so that the roofs can be looked at."""
+    precisions = sorted({one.precision for one in ceilings if one.precision in ("f32", "f64")})
+    return [_panel(ceilings, precision or "", 1, ()) for precision in precisions or ["f64"]]
+
+
+def _panel(ceilings: Sequence[Ceiling], precision: str, threads: int, dots: tuple[Dot, ...]) -> Panel:
+    roof = choose_roof(ceilings, precision, threads)
+    bandwidths: list[Ceiling] = []
+    if roof.bandwidth is not None:
+        bandwidths = [
+            one
+            for one in ceilings
+            if (one.kind, one.level, one.threads, one.convention)
+            == ("bandwidth", "dram", roof.bandwidth.threads, roof.bandwidth.convention)
+        ]
+    computes: list[Ceiling] = []
+    if roof.compute is not None:
+        computes = [
+            one
+            for one in ceilings
+            if (one.kind, one.precision, one.threads) == ("compute", precision, roof.compute.threads)
+        ]
+    how_many = "1 thread" if threads == 1 else f"{threads} threads"
+    title = f"{precision}, {how_many}"
+    if roof.notes:
+        title += f" ({'; '.join(roof.notes)})"
+    return Panel(title, dots, roof, _highest_first(bandwidths), _highest_first(computes))
+
+
+def _highest_first(ceilings: list[Ceiling]) -> tuple[Ceiling, ...]:
+    return tuple(sorted(ceilings, key=lambda one: (-one.value, one.name)))
+
+
+def _precision(kernel: KernelResult) -> str | None:
+    return (kernel.placement.precision if kernel.placement else None) or kernel.precision
+
+
+def _dot(kernel: KernelResult) -> Dot | None:
+    """Return the kernel's dot, or ``None`` if it has no place on logarithmic axes."""
+    placed = kernel.placement
+    if placed is None or not placed.flops_per_second:
+        return None
+    if placed.intensity is None and not placed.no_dram_traffic:
+        return None
+    declared = None
+    if placed.declared_intensity and kernel.declared is not None and kernel.seconds is not None:
+        claimed = (kernel.declared.flops or 0) / kernel.seconds.median
+        declared = (placed.declared_intensity, claimed) if claimed > 0 else None
+    text = shortened(kernel.label)
+    if placed.fraction is not None:
+        text += f"  {units.percent(placed.fraction)}"
+    if placed.excess is not None:
+        text += " (above its roof)"
+    return Dot(kernel.label, text, placed.intensity, placed.flops_per_second, declared, placed.bound)
+
+
+def shortened(name: str) -> str:
+    """Return ``name`` in one line, with the middle cut out if it is too long for a picture."""
+    name = " ".join(name.split())
+    if len(name) <= LONGEST_NAME:
+        return name
+    tail = LONGEST_NAME // 2
+    return f"{name[: LONGEST_NAME - tail - 1]}\u2026{name[-tail:]}"
+
+
+def ceiling_label(ceiling: Ceiling) -> str:
+    """Return a ceiling's label: name, value, and what it was measured with."""
+    value = units.bandwidth(ceiling.value) if ceiling.kind == "bandwidth" else units.flop_rate(ceiling.value)
+    return f"{ceiling.name}: {value} ({conditions(ceiling)})"
+
+
+def _title(results: Results) -> str:
+    return f"Roofline: {results.machine.name}"
+
+
+def _subtitle(results: Results) -> str:
+    statuses = {
+        what: sorted({count.status for count in counts if count.value is not None})
+        for what, counts in (
+            ("FLOPs", [kernel.flops for kernel in results.kernels]),
+            ("DRAM bytes", [kernel.dram_bytes for kernel in results.kernels]),
+        )
+    }
+    parts = [f"{what} {' or '.join(found)}" for what, found in statuses.items() if found]
+    parts.append("roofs measured" + (f" {results.machine.measured}" if results.machine.measured else ""))
+    parts.append("percentages: share of the roof that binds")
+    return "; ".join(parts)
+
+
+def _remarks(results: Results) -> list[str]:
+    """Return one line for each reason why kernels are not on the picture, with their names."""
+    no_flops, unplaced, failed = [], [], []
+    for kernel in results.kernels:
+        placed = kernel.placement
+        if kernel.error is not None:
+            failed.append(f"{shortened(kernel.label)} ({kernel.error.kind})")
+        if _dot(kernel) is not None or placed is None:
+            continue
+        if placed.flops_per_second == 0 and (placed.intensity is not None or placed.no_dram_traffic):
+            no_flops.append(f"{shortened(kernel.label)} {_share(kernel)}")
+        elif kernel.error is None:
+            unplaced.append(f"{shortened(kernel.label)} ({_why(kernel)})")
+    lines = (
+        ("No FLOPs, so no place on a roofline", no_flops),
+        ("Not placed", unplaced),
+        ("Failed", failed),
+    )
+    return [f"{what}: {', '.join(names)}." for what, names in lines if names]
+
+
+def _share(kernel: KernelResult) -> str:
+    placed = kernel.placement
+    if placed is None or placed.no_dram_traffic:
+        return "(no DRAM traffic)"
+    if placed.fraction is None or placed.bound is None:
+        return "(no roof)"
+    return f"({units.percent(placed.fraction)} of {BOUNDS[placed.bound]})"
+
+
+def _why(kernel: KernelResult) -> str:
+    if kernel.seconds is None:
+        return "not timed"
+    for what, count in (("FLOPs", kernel.flops), ("DRAM bytes", kernel.dram_bytes)):
+        if count.value is None:
+            return f"{what}: {count.reason}"
+    return "no FLOPs per second"

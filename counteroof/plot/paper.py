@@ -1,0 +1,208 @@
+"""The sheet a panel is drawn on: keeps what is taken, in pixels, so that texts find free places."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import style
+from .labels import Box
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+Point = tuple[float, float]
+
+PAD = 1.5
+"""Pixels kept free around a text, for what renderers disagree about."""
+
+_SAMPLE = 5.0
+"""Pixels between the points that stand for a drawn line."""
+
+
+class Paper:
+    """Draws on a figure and remembers boxes that are taken and lines that texts had better avoid."""
+
+    def __init__(self, figure: Figure) -> None:
+        from matplotlib.backends.backend_svg import RendererSVG
+
+        self.figure = figure
+        self.renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+        self._vector = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
+        self.obstacles: list[Box] = []
+        self.texts: list[Box] = []
+        self.filled: dict[str, Point] = {}
+        """Pixel position of each kernel's filled marker."""
+        self._lines: list[NDArray[np.float64]] = []
+
+    def points(self, size: float) -> float:
+        """Return ``size`` points in pixels."""
+        return float(size * self.figure.dpi / 72)
+
+    def pixels(self, axes: Axes, x: float, y: float) -> Point:
+        """Return the pixel position of data coordinates."""
+        px, py = axes.transData.transform((x, y))
+        return float(px), float(py)
+
+    def box(self, axes: Axes) -> Box:
+        """Return the pixel box of the axes' area."""
+        bounds = axes.get_window_extent(self.renderer)
+        return Box(bounds.x0, bounds.y0, bounds.x1, bounds.y1)
+
+    def _fraction(self, x: float, y: float) -> Point:
+        fx, fy = self.figure.transFigure.inverted().transform((x, y))
+        return float(fx), float(fy)
+
+    def marker(
+        self, axes: Axes, x: float, y: float, shape: str, size: float, colour: str, *, hollow: bool, name: str
+    ) -> None:
+        """Draw a kernel's marker and reserve its box."""
+        axes.plot(
+            [x],
+            [y],
+            marker=shape,
+            markersize=size,
+            color=colour,
+            markerfacecolor="none" if hollow else colour,
+            markeredgecolor=colour if hollow else "white",
+            markeredgewidth=0.9 if hollow else 0.6,
+            linestyle="",
+            alpha=0.75 if hollow else 1.0,
+            zorder=5 if hollow else 6,
+            gid=f"{'hollow' if hollow else 'filled'}:{name}",
+        )
+        px, py = self.pixels(axes, x, y)
+        radius = self.points(size) / 2 + PAD
+        self.obstacles.append(Box(px - radius, py - radius, px + radius, py + radius))
+        if not hollow:
+            self.filled[name] = (px, py)
+
+    def line(self, start: Point, end: Point, weight: float) -> None:
+        """Remember a line drawn from ``start`` to ``end`` (pixels)."""
+        count = max(2, round(math.dist(start, end) / _SAMPLE))
+        steps = np.linspace(0, 1, count)[:, None]
+        points = np.array(start) + steps * (np.array(end) - np.array(start))
+        self._lines.append(np.column_stack([points, np.full(count, weight)]))
+
+    def line_points(self) -> NDArray[np.float64]:
+        """Return points along everything drawn with :meth:`line`: x, y, weight."""
+        return np.concatenate(self._lines) if self._lines else np.empty((0, 3))
+
+    def arrow(self, start: Point, end: Point, colour: str, *, faint: bool) -> None:
+        """Draw an arrow between two pixel positions, from the rim of a hollow marker to a filled one."""
+        from matplotlib.patches import FancyArrowPatch
+
+        self.figure.add_artist(
+            FancyArrowPatch(
+                self._fraction(*start),
+                self._fraction(*end),
+                transform=self.figure.transFigure,
+                arrowstyle="-|>",
+                mutation_scale=6,
+                shrinkA=style.HOLLOW / 2,
+                shrinkB=style.MARKER / 2,
+                linewidth=0.5 if faint else 0.8,
+                linestyle=(0, (1, 2)) if faint else "-",
+                color=colour,
+                alpha=0.45 if faint else 0.6,
+                zorder=4,
+            )
+        )
+        self.line(start, end, 0.5 if faint else 1.0)
+
+    def text(self, words: str, size: float, colour: str, name: str, rotation: float = 0.0) -> Text:
+        """Return a text that has no place yet."""
+        from matplotlib.patheffects import withStroke
+
+        text: Text = self.figure.text(
+            0,
+            0,
+            words,
+            fontsize=size,
+            color=colour,
+            ha="center",
+            va="center",
+            rotation=rotation,
+            rotation_mode="anchor",
+            parse_math=False,
+            gid=name,
+            zorder=8,
+        )
+        # a thin halo keeps a text readable where a line must pass beneath it
+        text.set_path_effects([withStroke(linewidth=1.6, foreground="white", alpha=0.85)])
+        return text
+
+    def size(self, text: Text) -> Point:
+        """Return width and height of a text before it is rotated, in pixels, with the room to keep free."""
+        rotation = text.get_rotation()
+        text.set_rotation(0)
+        pixels = text.get_window_extent(self.renderer)
+        # a vector file has the unhinted letters, whose words may be wider
+        vector = text.get_window_extent(self._vector, dpi=72)
+        text.set_rotation(rotation)
+        scale = self.figure.dpi / 72
+        return (
+            max(pixels.width, vector.width * scale) + 2 * PAD,
+            max(pixels.height, vector.height * scale) + 2 * PAD,
+        )
+
+    def put(self, text: Text, box: Box) -> None:
+        """Put a text into ``box`` and reserve it."""
+        text.set_position(self._fraction((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2))
+        self.obstacles.append(box)
+        self.texts.append(box)
+
+    def put_rotated(self, text: Text, centre: Point, beads: list[Box]) -> None:
+        """Put a rotated text at ``centre`` and reserve the boxes that cover it."""
+        text.set_position(self._fraction(*centre))
+        self.obstacles += beads
+        self.texts += beads
+
+    def leader(self, start: Point, end: Point) -> None:
+        """Draw the thin line from a marker to its label."""
+        from matplotlib.lines import Line2D
+
+        (x0, y0), (x1, y1) = self._fraction(*start), self._fraction(*end)
+        self.figure.add_artist(
+            Line2D(
+                [x0, x1],
+                [y0, y1],
+                transform=self.figure.transFigure,
+                color=style.LEADER,
+                linewidth=0.5,
+                zorder=3,
+                gid="leader",
+            )
+        )
+
+
+def inches_of(words: str) -> float:
+    """Return the width of a kernel's label in inches, before there is a figure to draw it on."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    properties = FontProperties(size=style.FONT)
+    width, _, _ = text_to_path.get_text_width_height_descent(words, properties, ismath=False)
+    return float(width) / 72
+
+
+def beads(centre: Point, width: float, height: float, degrees: float) -> list[Box]:
+    """Return upright boxes that together cover a rotated rectangle."""
+    angle = math.radians(degrees)
+    cosine, sine = math.cos(angle), math.sin(angle)
+    count = max(1, math.ceil(width / height))
+    step = width / count
+    half_x = (step * abs(cosine) + height * abs(sine)) / 2
+    half_y = (step * abs(sine) + height * abs(cosine)) / 2
+    boxes = []
+    for index in range(count):
+        along = (index + 0.5) * step - width / 2
+        x, y = centre[0] + along * cosine, centre[1] + along * sine
+        boxes.append(Box(x - half_x, y - half_y, x + half_x, y + half_y))
+    return boxes

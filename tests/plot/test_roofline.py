@@ -1,0 +1,318 @@
+"""The picture itself: labels never touch one another, a marker or the edge, whatever is on it."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
+from numpy.typing import NDArray
+
+from counteroof.plot import roofline, style
+from counteroof.results import KernelResult, Results
+
+from ..factories import CEILINGS, N, bandwidth, compute, failed, measurement, result, results, traffic
+
+# fmt: off
+NAMES = [
+    "vector_add", "softmax_rows", "matmul", "triad", "csr_spmv", "stencil7", "fft_1m", "gemm_naive",
+    "gemm_tuned", "nbody", "thomas_naive", "thomas_interleaved", "sobel3x3", "temporal_difference",
+    "biquad_naive", "biquad_interleaved", "depthwise3x3", "crank_nicolson", "squared_norm", "dot",
+    "column_sum", "transpose_naive", "gather", "array_of_structs", "struct_of_arrays",
+]
+# fmt: on
+
+
+def crowd(count: int, *, resident: float = 0.15, seed: int = 7) -> list[KernelResult]:
+    """Return kernels that crowd the DRAM roof and the compute roof, as real ones do."""
+    chance = random.Random(seed)
+    kernels = []
+    for index in range(count):
+        precision = chance.choice(["f32", "f64"])
+        peak = 135.8e9 if precision == "f64" else 271.8e9
+        intensity = 10 ** chance.choice([chance.uniform(-1.5, 0.3), chance.uniform(-1.2, 2.5)])
+        share = chance.choice([chance.uniform(0.7, 1.0), chance.uniform(0.05, 1)])
+        speed = min(intensity * 61.9e9, peak) * share
+        read = int(1e9 / intensity)
+        if chance.random() < resident:
+            read, speed = 0, peak * chance.uniform(0.05, 0.9)
+        claim = intensity * chance.choice([1, 4 / 3, 2, 8, 0.8, 3])
+        kernels.append(
+            result(
+                f"{NAMES[index % len(NAMES)]}{'' if index < len(NAMES) else index}",
+                seconds=1e9 / speed,
+                declared=(1e9 * chance.choice([1, 1, 1, 1.25]), 1e9 / claim),
+                counted=measurement(1e9, (traffic("a", read=read),), precision=precision),
+                precision=precision,
+            )
+        )
+    return kernels
+
+
+Corners = NDArray[np.float64]
+"""The four corners of a rectangle, in order, which may be rotated."""
+
+
+def rectangle(x0: float, y0: float, x1: float, y1: float) -> Corners:
+    return np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)])
+
+
+def overlap(one: Corners, other: Corners) -> bool:
+    """Return whether two rectangles overlap: no edge's normal separates them."""
+    for corners in (one, other):
+        for edge in np.diff(corners, axis=0)[:2]:
+            normal = np.array([-edge[1], edge[0]])
+            a, b = one @ normal, other @ normal
+            if a.max() <= b.min() or b.max() <= a.min():
+                return False
+    return True
+
+
+def texts(figure: Figure, renderer: RendererBase) -> dict[str, Corners]:
+    """Return the corners of the labels of kernels, ceilings and ridges, as the renderer measures them."""
+    found: dict[str, Corners] = {}
+    for text in figure.texts:
+        gid = text.get_gid() or ""
+        if gid.partition(":")[0] in ("label", "ceiling", "ridge"):
+            extent = text.get_window_extent(renderer)
+            centre = np.array([(extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2])
+            rotation = text.get_rotation()
+            text.set_rotation(0)
+            upright = text.get_window_extent(renderer)
+            text.set_rotation(rotation)
+            half = np.array([upright.width, upright.height]) / 2
+            angle = np.radians(rotation)
+            turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+            found[f"{gid}@{len(found)}"] = centre + rectangle(*-half, *half) @ turn.T
+    return found
+
+
+def markers(figure: Figure) -> dict[str, Corners]:
+    """Return the corners of all kernels' markers."""
+    found = {}
+    for axes in figure.axes:
+        for line in axes.lines:
+            gid = line.get_gid() or ""
+            if gid.startswith(("hollow:", "filled:")):
+                x, y = axes.transData.transform(line.get_xydata()[0])
+                radius = line.get_markersize() * figure.dpi / 72 / 2
+                corners = rectangle(x - radius, y - radius, x + radius, y + radius)
+                found[f"{gid}@{len(found)}"] = corners
+    return found
+
+
+def faults(figure: Figure) -> list[str]:
+    """Return every overlap of a label with a label or a marker, and every label outside the axes.
+
+    Looked at twice: with the pixels of the PNG, and with the outlines of the SVG.
+    """
+    found = _faults(figure, figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    dpi = figure.dpi
+    figure.set_dpi(72)
+    found += [f"svg: {fault}" for fault in _faults(figure, RendererSVG(1, 1, io.StringIO()))]
+    figure.set_dpi(dpi)
+    return found
+
+
+def _faults(figure: Figure, renderer: RendererBase) -> list[str]:
+    labels, dots = texts(figure, renderer), markers(figure)
+    found = []
+    for (name, one), (other_name, other) in itertools.combinations(labels.items(), 2):
+        if overlap(one, other):
+            found.append(f"{name} overlaps {other_name}")
+    for name, corners in labels.items():
+        found += [f"{name} overlaps {marker}" for marker, dot in dots.items() if overlap(corners, dot)]
+        if not any(_within(corners, axes) for axes in figure.axes):
+            found.append(f"{name} leaves the axes")
+    return found
+
+
+def _within(corners: Corners, axes: Axes) -> bool:
+    area = axes.get_window_extent()
+    return bool(
+        (corners >= (area.x0 - 0.5, area.y0 - 0.5)).all()
+        and (corners <= (area.x1 + 0.5, area.y1 + 0.5)).all()
+    )
+
+
+def test_the_overlap_check_sees_overlaps() -> None:
+    figure = roofline.draw(results(result("a"), result("b", seconds=0.02)))
+    first, second = (text for text in figure.texts if (text.get_gid() or "").startswith("label:"))
+    assert faults(figure) == []
+    kept = second.get_position()
+    second.set_position(first.get_position())
+    assert any("overlaps label:" in fault for fault in faults(figure))
+    second.set_position((0.999, kept[1]))
+    assert any("label:b" in fault and "leaves the axes" in fault for fault in faults(figure))
+
+
+def names(figure: Figure) -> list[str]:
+    return sorted(
+        (text.get_gid() or "").removeprefix("label:")
+        for text in figure.texts
+        if (text.get_gid() or "").startswith("label:")
+    )
+
+
+@pytest.mark.parametrize(("count", "seed"), [(1, 1), (5, 2), (35, 3), (35, 4), (60, 5)])
+def test_labels_overlap_nothing_and_stay_inside(count: int, seed: int) -> None:
+    kernels = crowd(count, seed=seed)
+    figure = roofline.draw(results(*kernels))
+    assert names(figure) == sorted(kernel.name for kernel in kernels)
+    assert faults(figure) == []
+
+
+def test_kernels_without_dram_traffic_are_all_shown() -> None:
+    kernels = crowd(35, resident=1.0)
+    figure = roofline.draw(results(*kernels))
+    assert names(figure) == sorted(kernel.name for kernel in kernels)
+    assert faults(figure) == []
+    assert any(axes.get_xlabel() == "no DRAM traffic" for axes in figure.axes)
+
+
+def test_kernels_in_one_spot_all_keep_their_names() -> None:
+    figure = roofline.draw(results(*(result(f"kernel_{i}") for i in range(30))))
+    assert len(names(figure)) == 30
+    assert faults(figure) == []
+
+
+def test_close_ceilings_have_labels_that_do_not_overlap() -> None:
+    close = [compute(f"f64 mix {i}", 100 * 1.03**i, "f64") for i in range(8)]
+    slopes = [bandwidth(f"DRAM mix {i}", 50 * 1.02**i, isa=f"ISA {i}") for i in range(4)]
+    figure = roofline.draw(results(result(), ceilings=(*close, *slopes)))
+    assert faults(figure) == []
+    written = " ".join(text.get_text() for text in figure.texts)
+    for ceiling in (*close, *slopes):
+        assert f"{ceiling.name}:" in written
+
+
+def test_every_ceiling_has_a_label_with_its_conditions() -> None:
+    written = " ".join(text.get_text() for text in roofline.draw(results(*crowd(35))).texts)
+    for ceiling in CEILINGS:
+        assert ceiling.name in written
+    assert "f64 AVX-512 FMA: 136 GFLOP/s (1 thread, 4.18 GHz)" in written
+    assert "ridge 2.19 FLOP/B" in written
+
+
+def gids(figure: Figure, start: str) -> list[tuple[Axes, Line2D]]:
+    return [
+        (axes, line)
+        for axes in figure.axes
+        for line in axes.lines
+        if (line.get_gid() or "").startswith(start)
+    ]
+
+
+def test_markers_stand_where_the_numbers_say() -> None:
+    figure = roofline.draw(results(result(seconds=0.0125, declared=(4 * N, 24 * N))))
+    ((_, filled),) = gids(figure, "filled:")
+    ((_, hollow),) = gids(figure, "hollow:")
+    assert filled.get_xydata()[0] == pytest.approx((2 / 32, 3.2))
+    assert hollow.get_xydata()[0] == pytest.approx((4 / 24, 6.4))
+    assert hollow.get_markerfacecolor() == "none"
+    assert filled.get_markerfacecolor() != "none"
+
+
+def test_roofs_are_drawn_at_their_values() -> None:
+    figure = roofline.draw(results(result()))
+    ((_, slope),) = gids(figure, "roof:DRAM copy")
+    for x, y in slope.get_xydata():
+        assert y == pytest.approx(61.9 * x)
+    ((_, flat),) = gids(figure, "roof:f64 AVX-512 FMA")
+    assert {y for _, y in flat.get_xydata()} == {135.8}
+    assert flat.get_xydata()[0][0] == pytest.approx(135.8 / 61.9)
+    ((_, point),) = gids(figure, "ridge:f64 scalar")
+    assert point.get_xydata()[0] == pytest.approx((8.4 / 61.9, 8.4))
+
+
+def test_there_is_an_arrow_for_every_claim_that_missed() -> None:
+    missed = result("missed")
+    right = result("right", declared=(2 * N, 32 * N))
+    silent = result("silent", declared=None)
+    resident = result(
+        "resident", seconds=1e-6, counted=measurement(2000, (traffic("a"),)), declared=(2000, 24_000)
+    )
+    figure = roofline.draw(results(missed, right, silent, resident))
+    arrows = [artist for artist in figure.get_children() if isinstance(artist, FancyArrowPatch)]
+    assert len(arrows) == 2
+    assert len(gids(figure, "hollow:")) == 3
+    assert len(gids(figure, "filled:")) == 4
+
+
+def test_what_has_no_place_is_written_below() -> None:
+    copy = result("copy", counted=measurement(0, (traffic("a", read=8 * N, write=8 * N),)))
+    figure = roofline.draw(results(result(), copy, failed("spoiled", "crash")))
+    remarks = [text.get_text() for text in figure.texts if text.get_gid() == "remark"]
+    assert remarks == [
+        "No FLOPs, so no place on a roofline: copy (41 % of DRAM).",
+        "Failed: spoiled (crash).",
+    ]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        results(),
+        results(ceilings=()),
+        results(failed()),
+        results(result(ceilings=()), ceilings=()),
+        results(result(precision="f16", counted=measurement(10, (traffic("a", read=64),), precision="f16"))),
+        results(result("$x_1$ \\frac{a} 100%")),
+        results(result("n" * 200), result("\u6838\u5fc3 kernel\n<b>")),
+        results(*(result(f"t{threads}", threads=threads) for threads in (1, 2, 4, 8, 16))),
+    ],
+    ids=["nothing", "no roofs", "all failed", "dot alone", "f16", "maths", "long names", "many panels"],
+)
+@pytest.mark.filterwarnings("ignore:Glyph")  # matplotlib's own font lacks the letters of some names
+def test_anything_can_be_drawn(whole: Results, tmp_path: Path) -> None:
+    files = roofline.save(whole, tmp_path)
+    assert [file.name for file in files] == ["roofline.png", "roofline.svg"]
+    assert faults(roofline.draw(whole)) == []
+
+
+def test_files_are_what_they_say_and_do_not_change_between_runs(tmp_path: Path) -> None:
+    whole = results(*crowd(8))
+    png, svg = roofline.save(whole, tmp_path / "a")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in svg.read_bytes()[:1000]
+    again = roofline.save(replace(whole), tmp_path / "b")
+    assert [file.read_bytes() for file in again] == [png.read_bytes(), svg.read_bytes()]
+
+
+def test_drawing_changes_nothing_global_and_needs_no_display(tmp_path: Path) -> None:
+    program = (
+        "import sys, matplotlib\n"
+        "before = dict(matplotlib.rcParams)\n"
+        "from pathlib import Path\n"
+        "from counteroof.plot import roofline\n"
+        "from tests.factories import result, results\n"
+        "roofline.save(results(result()), Path(sys.argv[1]))\n"
+        "changed = {k for k, v in before.items() if matplotlib.rcParams[k] != v and k != 'backend'}\n"
+        "assert not changed, changed\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ".", "PATH": "/usr/bin", "HOME": str(tmp_path)},
+    )
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_bounds_differ_in_shape_so_that_grey_print_can_be_read() -> None:
+    looks = {words: marker for _, marker, words in style.BOUND_STYLES.values()}
+    assert len(set(looks.values())) == len(looks) == 4
