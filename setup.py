@@ -10,8 +10,30 @@ from setuptools.command.build_ext import build_ext
 
 X86 = platform.machine() in ("x86_64", "AMD64")
 KERNELS = sorted(str(path) for path in Path("csrc/kernels").glob("*.c"))
-# A level is chosen at run time from CPUID, so the package runs on any x86-64 processor.
-LEVELS = {"v2": ["-march=x86-64-v2"], "v3": ["-march=x86-64-v3"], "v4": ["-march=x86-64-v4"]} if X86 else {"base": []}
+KERNEL_HEADERS = sorted(str(path) for path in Path("csrc/kernels").glob("*.h"))
+# A level is chosen at run time from the CPU's flags, so the package runs on any x86-64 processor.
+LEVELS = (
+    {
+        "v2": ["-march=x86-64-v2"],
+        "v3": ["-march=x86-64-v3"],
+        "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],  # GCC's own preference is 256 bits
+    }
+    if X86
+    else {"base": []}
+)
+KERNEL_FLAGS = [
+    "-std=gnu11",
+    "-O3",
+    "-g",  # the kernels' signatures are read from the debug information
+    "-fno-math-errno",  # lets sqrtf be one instruction, and a vector one
+    "-fno-trapping-math",  # lets a conditional expression be a blend, so that its loop is vectorised
+    "-fno-tree-loop-distribute-patterns",  # a copying loop stays a loop: memcpy would choose its own stores
+    "-fno-loop-interchange",  # naive loop nests stay naive
+    "-fno-tree-slp-vectorize",
+    # The remainder of a vectorised loop is computed one by one: GCC would fill half a vector and compute all of it,
+    # and the executed FLOPs would depend on the size modulo the vector's length.
+    "--param=vect-epilogues-nomask=0",
+]
 
 
 class BuildPlainLibraries(build_ext):
@@ -28,7 +50,8 @@ setup(
         Extension(
             f"counteroof._kernels_{level}",
             KERNELS,
-            extra_compile_args=["-std=gnu11", "-O3", "-g", *flags],
+            depends=[*KERNEL_HEADERS, "setup.py"],
+            extra_compile_args=[*KERNEL_FLAGS, *flags],
             extra_link_args=["-lm"],
         )
         for level, flags in LEVELS.items()

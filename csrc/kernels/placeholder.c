@@ -1,1 +1,0 @@
-int placeholder_kernel(int x){return x;}
