@@ -29,9 +29,9 @@ KERNEL_FLAGS = [
     "-fno-trapping-math",  # lets a conditional expression be a blend, so that its loop is vectorised
     "-fno-tree-loop-distribute-patterns",  # a copying loop stays a loop: memcpy would choose its own stores
     "-fno-loop-interchange",  # naive loop nests stay naive
+    # What is left after the last whole vector is computed one by one. GCC would fill half a vector, compute
+    # all of it, and so execute more FLOPs than the formula has, depending on the size.
     "-fno-tree-slp-vectorize",
-    # The remainder of a vectorised loop is computed one by one: GCC would fill half a vector and compute all of it,
-    # and the executed FLOPs would depend on the size modulo the vector's length.
     "--param=vect-epilogues-nomask=0",
 ]
 

@@ -38,7 +38,7 @@ def _prices(
         inverse[i] = 1 / (1 + m[i] - lower[i] * above)
         above = w[i] = upper[i] * inverse[i]
     factor, discount = 1 / (1 + rate * dt), np.ones_like(rate)
-    gain = np.maximum(np.linspace(0, 4, points, dtype=rate.dtype) - 1, 0)
+    gain = np.abs(np.linspace(0, 4, points, dtype=rate.dtype) - 1)
     v = np.repeat(gain[:, None], rate.size, axis=1)
     carry = lower * inverse
     for _ in range(steps):
@@ -46,10 +46,11 @@ def _prices(
         rhs += (1 - m) * v[1:-1]
         rhs += upper * v[2:]
         rhs *= inverse
+        discount = discount * factor
+        rhs[0] += carry[0] * discount
         for i in range(1, points - 2):
             rhs[i] += carry[i] * rhs[i - 1]
-        discount = discount * factor
-        v[-1] = 4 - discount
+        v[0], v[-1] = discount, 4 - discount
         for i in range(points - 3, -1, -1):
             v[i + 1] = rhs[i] + w[i] * v[i + 2]
     return v

@@ -4,11 +4,11 @@
 #include "convolution.h"
 
 /* depthwise3x3: y[c][i][j] = bias[c] + sum over p, q < 3 of weight[c][p][q] * x[c][i + p][j + q]
- * Streams: x read, (height + 2) x (width + 2) a channel, that is with its border; y written, height x width a channel. 18 FLOPs
- * an output, nine fused multiply-adds; executed exactly 18 channels height width.
+ * Streams: x read, (height + 2) x (width + 2) a channel, that is with its border; y written, height x width a
+ * channel. 18 FLOPs an output, nine fused multiply-adds; executed exactly 18 channels height width.
  * Shows: three rows of reuse that fit in L1, so the claim lacks only write-allocate. */
-void depthwise3x3(const float *restrict x, const float *restrict weight, const float *restrict bias, float *restrict y,
-                  size_t channels, size_t height, size_t width)
+void depthwise3x3(const float *restrict x, const float *restrict weight, const float *restrict bias,
+                  float *restrict y, size_t channels, size_t height, size_t width)
 {
     size_t row = width + 2;
     for (size_t c = 0; c < channels; c++, x += (height + 2) * row, weight += 9)

@@ -4,14 +4,14 @@
 
 #include "dense.h"
 
-/* Keeps a loop nest as written: without it the compiler may run several iterations of a loop side by side in the lanes
- * of a vector, and the naive version would be naive no more. Generates no instruction. */
+/* Keeps a loop nest as written: without it the compiler may run several iterations of a loop side by side in
+ * the lanes of a vector, and the naive version would be naive no more. Generates no instruction. */
 #define KEEP_LOOP() __asm__ volatile("")
 
 /* matmul: c[i][j] = sum over k of a[i][k] * b[k][j], loops in the order i, k, j
  * Streams: a, b read; c written. 2 FLOPs in the innermost loop; executed exactly 2n^3.
- * Shows: vectors along j, but all of b passes through the core once for each row of c: not memory, the cache that
- * holds b decides. */
+ * Shows: vectors along j, but all of b passes through the core once for each row of c: not memory, the cache
+ * that holds b decides. */
 void matmul(const float *restrict a, const float *restrict b, float *restrict c, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -27,8 +27,8 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
 
 /* gemm_naive: c[i][j] = sum over k of a[i][k] * b[k][j], loops in the order i, j, k
  * Streams: a, b read; c written. 2 FLOPs in the innermost loop; executed exactly 2n^3.
- * Shows: a chain of dependent scalar additions that walks down a column of b; one element of each line fetched is
- * used before the next line. */
+ * Shows: a chain of dependent scalar additions that walks down a column of b; one element of each line
+ * fetched is used before the next line. */
 void gemm_naive(const double *restrict a, const double *restrict b, double *restrict c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -42,8 +42,9 @@ void gemm_naive(const double *restrict a, const double *restrict b, double *rest
         }
 }
 
-/* The tile of C that stays in registers: MR rows of NV vectors of VL elements. 24 accumulators of the 32 registers of
- * AVX-512, 12 of the 16 of AVX2 (with its three-operand fused multiply-add), 8 of the 16 of SSE2. */
+/* The tile of C that stays in registers: MR rows of NV vectors of VL elements. 24 accumulators of the 32
+ * registers of AVX-512, 12 of the 16 of AVX2 (with its three-operand fused multiply-add), 8 of the 16 of
+ * SSE2. */
 #if defined(__AVX512F__)
 #define VL 8
 #define NV 3
@@ -94,8 +95,8 @@ static inline void tile(const double *restrict a, const double *restrict b, doub
 }
 
 /* The same for a tile that sticks out of C: computed whole in a copy, of which rows x cols go back. */
-static void edge_tile(const double *a, const double *b, double *c, size_t ld, size_t depth, int first, size_t rows,
-                      size_t cols)
+static void edge_tile(const double *a, const double *b, double *c, size_t ld, size_t depth, int first,
+                      size_t rows, size_t cols)
 {
     double copy[MR * NR] = {0};
     if (!first)
@@ -125,9 +126,9 @@ static void pack_b(const double *restrict b, size_t ld, size_t depth, size_t col
 }
 
 /* gemm_tuned: c[i][j] = sum over k of a[i][k] * b[k][j], blocked for registers and three levels of cache
- * Streams: a, b read; c written; work (KC (n + 24) + MC KC numbers) holds the packed blocks. Each number loaded into a
- * register serves MR or NR multiply-adds. Executed: exactly 2n^3 if n is a multiple of 24; else tiles that stick out of C are computed
- * whole and count as such.
+ * Streams: a, b read; c written; work (KC (n + 24) + MC KC numbers) holds the packed blocks. Each number
+ * loaded into a register serves MR or NR multiply-adds. Executed: exactly 2n^3 if n is a multiple of 24; else
+ * tiles that stick out of C are computed whole and count as such.
  * Shows: what gemm_naive could be; bound by arithmetic, with actual bytes near the ideal ones. */
 void gemm_tuned(const double *restrict a, const double *restrict b, double *restrict c, double *restrict work,
                 size_t n)

@@ -4,8 +4,8 @@
 
 #include "fft.h"
 
-/* fft_twiddles: twiddle[k] = e^(-2 pi i k / n) for k < 3n/4, first all real parts, then all imaginary ones. Called once,
- * before fft. */
+/* fft_twiddles: twiddle[k] = e^(-2 pi i k / n) for k < 3n/4, first all real parts, then all imaginary ones.
+ * Called once, before fft. */
 void fft_twiddles(double *restrict twiddle, size_t n)
 {
     const double turn = 6.283185307179586476925;
@@ -54,7 +54,7 @@ static void first_pass(const double *restrict x, double *restrict y, const doubl
 
 /* A later pass: s transforms side by side, each of length n / s, are split in four. */
 static void pass(const double *restrict x, double *restrict y, const double *restrict twiddle, size_t n,
-                          size_t s)
+                 size_t s)
 {
     const double *re = twiddle, *im = twiddle + 3 * n / 4;
     for (size_t k = 0; k < n / 4; k += s) {
@@ -76,12 +76,14 @@ static void last_pass(const double *restrict x, double *restrict y, size_t n)
         }
 }
 
-/* fft: y[k] = sum over j of x[j] e^(-2 pi i j k / n), n a power of two and at least 4 (Stockham's order, radix 4)
- * Streams: x read; y and work written and read in turns, once a pass; twiddle (3n/4 factors) read. An array of complex
- * numbers is that of the real parts and after it that of the imaginary ones. Executed exactly 34 (n/4) log4(n) FLOPs, for odd log2(n)
- * 34 (n/4) (log2(n) - 1)/2 + 2n: 4.25 n log2(n) where the customary claim is 5 n log2(n).
+/* fft: y[k] = sum over j of x[j] e^(-2 pi i j k / n), n a power of two, at least 4 (Stockham, radix 4)
+ * Streams: x read; y and work written and read in turns, once a pass; twiddle (3n/4 factors) read. An array
+ * of complex numbers is that of the real parts and after it that of the imaginary ones.
+ * Executed exactly 34 (n/4) log4(n) FLOPs, for odd log2(n) 34 (n/4) (log2(n) - 1)/2 + 2n: 4.25 n log2(n)
+ * where the customary claim is 5 n log2(n).
  * Shows: that claim counts an algorithm nobody runs, and 48n bytes hold only if all passes meet in cache. */
-void fft(const double *restrict x, double *restrict y, double *restrict work, const double *restrict twiddle, size_t n)
+void fft(const double *restrict x, double *restrict y, double *restrict work, const double *restrict twiddle,
+         size_t n)
 {
     size_t passes = 0;
     for (size_t length = n; length > 1; length = length > 2 ? length / 4 : 1)

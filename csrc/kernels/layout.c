@@ -1,17 +1,20 @@
-/* Layout: the same data in another order of memory or of access; almost no arithmetic, all of the difference in traffic. */
+/* Layout: the same data in another order of memory or of access; almost no arithmetic, all of the difference
+ * in traffic. */
 #include <stddef.h>
 
 #include "layout.h"
 
-/* Keeps a loop nest as written: without it the compiler may run several iterations of an outer loop side by side in
- * the lanes of a vector, and the walk would be another. Generates no instruction. */
+/* Keeps a loop nest as written: without it the compiler may run several iterations of an outer loop side by
+ * side in the lanes of a vector, and the walk would be another. Generates no instruction. */
 #define KEEP_LOOP() __asm__ volatile("")
 
-/* column_sum: sums[j] = sum over i of a[i][j], column by column, of a row-major matrix whose rows start ld numbers apart
+/* column_sum: sums[j] = sum over i of a[i][j], column by column, of a row-major matrix whose rows start ld
+ * numbers apart
  * Streams: a read down each column; sums written. 1 FLOP an element; executed exactly rows * cols.
- * Shows: each access is in another line. If the lines of one column outlive it in cache the next column finds them;
- * if not, every line is fetched once for each of its eight elements. With ld a power of two the lines of a
- * column share few sets, and leave the small caches although they would fit; a little padding cures it. */
+ * Shows: each access is in another line. If the lines of one column outlive it in cache the next column
+ * finds them; if not, every line is fetched once for each of its eight elements. With ld a power of two
+ * the lines of a column share few sets, and leave the small caches although they would fit; a little
+ * padding cures it. */
 void column_sum(const double *restrict a, double *restrict sums, size_t rows, size_t cols, size_t ld)
 {
     for (size_t j = 0; j < cols; j++) {
@@ -25,7 +28,8 @@ void column_sum(const double *restrict a, double *restrict sums, size_t rows, si
 
 /* transpose_naive: b[j][i] = a[i][j], row by row of a
  * Streams: a read in order; b written down each column. No FLOPs.
- * Shows: every store is in another line, and page, than the one before; rows of a pass until a line of b is full. */
+ * Shows: every store is in another line, and page, than the one before; rows of a pass until a line of b is
+ * full. */
 void transpose_naive(const double *restrict a, double *restrict b, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i++)

@@ -1,8 +1,8 @@
 /* Reductions: arrays read once, one number returned.
  *
- * A plain loop must add in order and cannot be vectorised without changing its result, so LANES sums run side by side,
- * the same number at every vector width: element i goes to sum i % LANES. The order of the additions, and so the
- * result and the FLOP count, is the same in every build. */
+ * A plain loop must add in order and cannot be vectorised without changing its result, so LANES sums run side
+ * by side, the same number at every vector width: element i goes to sum i % LANES. The order of the
+ * additions, and so the result and the FLOP count, is the same in every build. */
 #include <stddef.h>
 
 #include "reduction.h"

@@ -7,9 +7,9 @@
 
 #define LANES 64
 
-/* e^x for x <= 0, in 18 FLOPs: x = k ln 2 + r with whole k (1 + 4), the Taylor polynomial of degree 6 in r (12), times
- * 2^k made in the exponent field (1). Rounding, the lower bound (below it e^x leaves the normal numbers) and the
- * conversion to an integer are not FLOPs. Relative error below 2e-7. */
+/* e^x for x <= 0, in 18 FLOPs: x = k ln 2 + r with whole k (1 + 4), the Taylor polynomial of degree 6 in r
+ * (12), times 2^k made in the exponent field (1). Rounding, the lower bound (below it e^x leaves the normal
+ * numbers) and the conversion to an integer are not FLOPs. Relative error below 2e-7. */
 static inline float exponential(float x)
 {
     x = x < -87.0f ? -87.0f : x;
@@ -23,13 +23,17 @@ static inline float exponential(float x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    union { int32_t bits; float value; } power = {((int32_t)k + 127) << 23};
+    union {
+        int32_t bits;
+        float value;
+    } power = {((int32_t)k + 127) << 23};
     return p * power.value;
 }
 
 /* softmax: y[i][j] = e^(x[i][j] - top[i]) / sum over j of the same, top[i] the largest of row i
- * Streams: x read; y written. 21 FLOPs an element: subtraction 1, exponential 18, sum 1, scaling 1; executed exactly
- * rows * (21 cols + 64), the 64 to add up the 64 sums of a row (63) and to invert the total (1).
+ * Streams: x read; y written. 21 FLOPs an element: subtraction 1, exponential 18, sum 1, scaling 1; executed
+ * exactly rows * (21 cols + 64), the 64 to add up the 64 sums of a row (63) and to invert the total (1).
+ * Of an element 87 below the top the compiler may mask off some.
  * Shows: an exponential is not one FLOP, and passes over a row that stays in cache cost no memory traffic. */
 void softmax(const float *restrict x, float *restrict y, size_t rows, size_t cols)
 {

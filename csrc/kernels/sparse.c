@@ -5,8 +5,8 @@
 #include "sparse.h"
 
 /* csr_spmv: y[i] = sum over k in start[i]..start[i + 1] - 1 of value[k] * x[column[k]]
- * Streams: start, column, value read in order; x read through column; y written. 2 FLOPs a stored entry; executed exactly
- * 2 nnz.
+ * Streams: start, column, value read in order; x read through column; y written. 2 FLOPs a stored entry;
+ * executed exactly 2 nnz.
  * Shows: the claim charges each element of x once, which holds only while x stays in cache. */
 void csr_spmv(const int32_t *restrict start, const int32_t *restrict column, const float *restrict value,
               const float *restrict x, float *restrict y, size_t rows)

@@ -3,10 +3,12 @@
 
 #include "stencil.h"
 
-/* stencil7: y[i][j][k] = centre * x[i][j][k] + side * (sum of the six neighbours), inner points of an n^3 grid
- * Streams: x read; y written. 8 FLOPs a point: 5 additions, 1 multiplication, 1 fused multiply-add; executed exactly
- * 8 (n - 2)^3. The outer points of y are not touched.
- * Shows: reuse in three planes. While they fit in cache x is read once, and only write-allocate adds to the claim. */
+/* stencil7: y[i][j][k] = centre * x[i][j][k] + side * (sum of the six neighbours), inner points of an n^3
+ * grid
+ * Streams: x read; y written. 8 FLOPs a point: 5 additions, 1 multiplication, 1 fused multiply-add; executed
+ * exactly 8 (n - 2)^3. The outer points of y are not touched.
+ * Shows: reuse in three planes. While they fit in cache x is read once, and only write-allocate adds to the
+ * claim. */
 void stencil7(const double *restrict x, double *restrict y, double centre, double side, size_t n)
 {
     size_t plane = n * n;

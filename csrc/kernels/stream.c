@@ -5,7 +5,8 @@
 
 /* vector_add: c[i] = a[i] + b[i]
  * Streams: a, b read; c written. 1 FLOP an element; executed exactly n.
- * Shows: the line of c is read before it is written (write-allocate), so 16 bytes move where 12 are asked for. */
+ * Shows: the line of c is read before it is written (write-allocate), so 16 bytes move where 12 are asked
+ * for. */
 void vector_add(const float *restrict a, const float *restrict b, float *restrict c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -23,8 +24,8 @@ void triad(double *restrict a, const double *restrict b, const double *restrict 
 
 /* copy: b[i] = a[i]
  * Streams: a read; b written with ordinary stores. No FLOPs.
- * Shows: write-allocate with nothing else in the way. The compiler must not turn the loop into a call of memcpy,
- * which would choose its own kind of store (-fno-tree-loop-distribute-patterns). */
+ * Shows: write-allocate with nothing else in the way. The compiler must not turn the loop into a call of
+ * memcpy, which would choose its own kind of store (-fno-tree-loop-distribute-patterns). */
 void copy(const double *restrict a, double *restrict b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -46,10 +47,10 @@ void copy(const double *restrict a, double *restrict b, size_t n)
 #endif
 
 /* copy_nontemporal: b[i] = a[i]
- * Streams: a read; b written with non-temporal stores, but for the elements before the first and after the last
- * whole vector. No FLOPs.
- * Shows: what non-temporal stores save, 16 bytes an element against the 24 of copy. There is no portable way to ask
- * for such a store, so the kernel exists on x86 only. */
+ * Streams: a read; b written with non-temporal stores, but for the elements before the first and after the
+ * last whole vector. No FLOPs.
+ * Shows: what non-temporal stores save, 16 bytes an element against the 24 of copy. There is no portable way
+ * to ask for such a store, so the kernel exists on x86 only. */
 void copy_nontemporal(const double *restrict a, double *restrict b, size_t n)
 {
     size_t i = 0;

@@ -1,18 +1,21 @@
 /* Ensembles of tridiagonal systems, solved by Thomas' algorithm, in two layouts.
  *
- * Both: inverse = 1 / (diagonal[i] - lower[i] w[i-1]), w[i] = upper[i] inverse, x[i] = (rhs[i] - lower[i] x[i-1]) inverse
- * downwards (7 FLOPs), then x[i] -= w[i] x[i+1] upwards (2). 9 FLOPs an unknown; executed exactly
- * systems * (9 length - 6), as the first row has nothing above it (4 fewer) and the last nothing below (2 fewer).
- * The inputs are kept, so a call may be repeated. */
+ * Both: inverse = 1 / (diagonal[i] - lower[i] w[i-1]), w[i] = upper[i] inverse, x[i] = (rhs[i] - lower[i]
+ * x[i-1]) inverse downwards (7 FLOPs), then x[i] -= w[i] x[i+1] upwards (2). 9 FLOPs an unknown; executed
+ * exactly systems * (9 length - 6), as the first row has nothing above it (4 fewer) and the last nothing
+ * below (2 fewer). The inputs are kept, so a call may be repeated. */
 #include <stddef.h>
 
 #include "tridiagonal.h"
 
 /* thomas_naive: element i of system s at [s * length + i]
- * Streams: lower, diagonal, upper, rhs read; x written, read and written again; work (length numbers) stays in cache.
- * Shows: one long chain of divisions; every line is used whole, yet neither memory nor arithmetic is the limit but latency. */
+ * Streams: lower, diagonal, upper, rhs read; x written, read and written again; work (length numbers) stays
+ * in cache.
+ * Shows: one long chain of divisions; every line is used whole, yet neither memory nor arithmetic is the
+ * limit but latency. */
 void thomas_naive(const float *restrict lower, const float *restrict diagonal, const float *restrict upper,
-                  const float *restrict rhs, float *restrict x, float *restrict work, size_t systems, size_t length)
+                  const float *restrict rhs, float *restrict x, float *restrict work, size_t systems,
+                  size_t length)
 {
     for (size_t s = 0; s < systems; s++) {
         size_t row = s * length;
@@ -35,12 +38,14 @@ void thomas_naive(const float *restrict lower, const float *restrict diagonal, c
 }
 
 /* thomas_interleaved: element i of system s at [i * systems + s]
- * Streams: lower, diagonal, upper, rhs read; x and work (as long as x) written downwards, read upwards, x written again.
- * Shows: systems side by side in the lanes of a vector. The chains are hidden, but all systems advance together: w
- * and x of the way down have left the cache on the way up, and the traffic is well above the claim. */
-void thomas_interleaved(const float *restrict lower, const float *restrict diagonal, const float *restrict upper,
-                        const float *restrict rhs, float *restrict x, float *restrict work, size_t systems,
-                        size_t length)
+ * Streams: lower, diagonal, upper, rhs read; x and work (as long as x) written downwards, read upwards, x
+ * written again.
+ * Shows: systems side by side in the lanes of a vector. The chains are hidden, but all systems advance
+ * together: w and x of the way down have left the cache on the way up, and the traffic is well above the
+ * claim. */
+void thomas_interleaved(const float *restrict lower, const float *restrict diagonal,
+                        const float *restrict upper, const float *restrict rhs, float *restrict x,
+                        float *restrict work, size_t systems, size_t length)
 {
     for (size_t s = 0; s < systems; s++) {
         float inverse = 1.0f / diagonal[s];

@@ -92,7 +92,24 @@ def fill(array: ArrayArg, case: KernelCase) -> np.ndarray:
         case "csr_indptr":
             return (np.arange(shape[0]) * options["nnz_per_row"]).astype(dtype)
         case "csr_indices":
-            columns = rng.integers(options["cols"], size=(options["rows"], options["nnz_per_row"]))
-            return np.sort(columns, axis=1).astype(dtype).ravel()
+            columns = rng.random((options["rows"], options["cols"])).argsort(axis=1)
+            return np.sort(columns[:, : options["nnz_per_row"]], axis=1).astype(dtype).ravel()
         case kind:
             raise NotImplementedError(kind)
+
+
+def mistakes(call: Call, returned: Any, expected: dict[str, Any]) -> list[str]:
+    """The results that are not the expected ones.
+
+    An element may be off by the tolerance times its own or the typical magnitude, whichever is larger.
+    """
+    rtol = call.case.spec.rtol or {"f32": 1e-5, "f64": 1e-12}[call.case.spec.precision]
+    wrong = []
+    for name, wanted in expected.items():
+        found = np.asarray(returned if name == "return" else call.arrays[name], np.float64)
+        wanted = np.asarray(wanted, np.float64)
+        assert found.shape == wanted.shape
+        allowed = rtol * np.maximum(np.abs(wanted), np.median(np.abs(wanted)))
+        if not (np.abs(found - wanted) <= allowed).all():
+            wrong.append(name)
+    return wrong
