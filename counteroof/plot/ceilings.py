@@ -78,8 +78,18 @@ def _draw_computes(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel) -
         axes.plot([start, high], [y, y], zorder=2, gid=f"roof:{ceiling.name}", **look)
         paper.line(paper.pixels(axes, start, y), paper.pixels(axes, high, y), 0.7)
         if aside is not None:
-            aside.plot([0, 1], [y, y], zorder=2, **look)
-            paper.line(paper.pixels(aside, 0, y), paper.pixels(aside, 1, y), 0.7)
+            end = _dots_end(paper, aside)
+            aside.plot([0, end], [y, y], zorder=2, **look)
+            paper.line(paper.pixels(aside, 0, y), paper.pixels(aside, end, y), 0.7)
+
+
+def _dots_end(paper: Paper, aside: Axes) -> float:
+    """Return the x where the dots of the strip end and their names begin: roofs pass above dots only."""
+    strip = paper.box(aside)
+    dots = [x for x, _ in paper.filled.values() if x > strip.x0]
+    if not dots:
+        return 1.0
+    return (max(dots) + paper.points(style.MARKER) * 1.2 - strip.x0) / (strip.x1 - strip.x0)
 
 
 def _ridge_x(panel: Panel, ceiling: Ceiling, lowest: float) -> float:

@@ -101,6 +101,42 @@ def place(
     return _Placer(requests, obstacles, lines, texts).run()
 
 
+def stack(heights: Sequence[float], centres: Sequence[float], low: float, high: float) -> list[float] | None:
+    """Return centres of labels in one column, as near to the wanted ones as they go without overlapping.
+
+    ``centres`` are in ascending order and keep it. ``None`` if the labels do not fit between ``low`` and
+    ``high``.
+    """
+    if sum(heights) > high - low:
+        return None
+    # Neighbours that overlap form a block; the block stands where its members want to be on average.
+    blocks: list[tuple[float, float, int]] = []  # middle, height, members
+    for height, centre in zip(heights, centres, strict=True):
+        middle, size, members = centre, height, 1
+        while blocks and blocks[-1][0] + blocks[-1][1] / 2 > middle - size / 2:
+            other_middle, other_size, other_members = blocks.pop()
+            total = members + other_members
+            # each block would have its middle where its members' offsets from it cancel
+            middle = ((other_middle + size / 2) * other_members + (middle - other_size / 2) * members) / total
+            size, members = size + other_size, total
+        middle = min(max(middle, low + size / 2), high - size / 2)
+        blocks.append((middle, size, members))
+    placed = []
+    edge = low
+    sizes = iter(heights)
+    for middle, size, members in blocks:
+        edge = max(edge, middle - size / 2)
+        for _ in range(members):
+            height = next(sizes)
+            placed.append(edge + height / 2)
+            edge += height
+    # a block that was pushed up may have pushed those above it over the edge
+    for index in range(len(placed) - 1, -1, -1):
+        limit = high if index == len(placed) - 1 else placed[index + 1] - heights[index + 1] / 2
+        placed[index] = min(placed[index], limit - heights[index] / 2)
+    return placed
+
+
 class _Placer:
     """The state of one placement: which candidate each label has taken."""
 

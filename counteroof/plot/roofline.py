@@ -13,7 +13,7 @@ from .. import units
 from ..results import Results
 from . import style
 from .ceilings import draw_ceilings
-from .labels import Request, place
+from .labels import Box, Request, place, stack
 from .panels import Dot, Panel, Picture, picture
 from .paper import Paper, inches_of
 
@@ -25,6 +25,12 @@ FORMATS = ("png", "svg")
 
 _LEFT, _RIGHT, _GAP = 0.75, 0.2, 0.75
 _STRIP_GAP = 0.07
+_STRIP_COLUMNS = 4
+"""Dots that may stand side by side in the strip."""
+
+_SPREAD = 1.5
+"""Diameters from one dot in the strip to the next."""
+
 _HEAD, _FOOT, _BETWEEN = 1.0, 0.62, 0.95
 _REMARK_LINE = 0.145
 """Inches."""
@@ -99,13 +105,18 @@ def _draw(shown: Picture) -> Figure:
 
 
 def _strip_width(panels: Sequence[Panel]) -> float:
-    """Return the inches that kernels without DRAM traffic need: one column of names, or two."""
+    """Return the inches that kernels without DRAM traffic need."""
     residents = [dot for panel in panels for dot in panel.resident]
     if not residents:
         return 0.0
     most = max(len(panel.resident) for panel in panels)
-    names = max(inches_of(dot.text) for dot in residents)
-    return max(1.1, _STRIP_GAP + names * (1 if most <= 12 else 2) + 0.45)
+    marker = style.MARKER / 72 * _SPREAD
+    return max(
+        1.1,
+        _STRIP_GAP
+        + (min(most, _STRIP_COLUMNS) + 1.5) * marker
+        + max(inches_of(dot.text) for dot in residents),
+    )
 
 
 def _limits(panels: Sequence[Panel]) -> _Limits:
@@ -194,20 +205,24 @@ def _aside_positions(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> d
     """Return an x in the strip for each dot, so that dots of equal performance stand side by side."""
     if aside is None:
         return {}
-    size = paper.points(style.MARKER) * 1.5
+    size = paper.points(style.MARKER) * _SPREAD
     width = paper.box(aside).x1 - paper.box(aside).x0
     columns: list[float] = []
-    positions = {}
+    positions: dict[str, float] = {}
     for dot in sorted(dots, key=lambda dot: (dot.flops_per_second, dot.name)):
         y = paper.pixels(aside, 0, units.giga(dot.flops_per_second))[1]
         column = next((i for i, last in enumerate(columns) if y - last > size), len(columns))
+        # in a heap of equal dots the last column holds those that are left
+        column = min(column, _STRIP_COLUMNS - 1)
         columns[column : column + 1] = [y]
-        positions[dot.name] = min(0.95, (0.9 + column) * size / width)
+        positions[dot.name] = (0.9 + column) * size / width
     return positions
 
 
 def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> None:
     """Write every kernel's name beside its filled marker, or at the end of a thin line."""
+    if aside is not None:
+        dots = _draw_column(paper, aside, dots)
     spots = paper.filled
     texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in dots]
     requests = []
@@ -224,6 +239,30 @@ def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot
         paper.put(text, spot.box)
         if spot.leader is not None:
             paper.leader((request.x, request.y), spot.leader)
+
+
+def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot]:
+    """Write the names in the strip as one column, in the order of the dots; return those not written."""
+    residents = [dot for dot in dots if dot.intensity is None]
+    if not residents:
+        return dots
+    residents.sort(key=lambda dot: (paper.filled[dot.name][1], dot.name))
+    texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in residents]
+    sizes = [paper.size(text) for text in texts]
+    strip = paper.box(aside)
+    wanted = [paper.filled[dot.name][1] for dot in residents]
+    centres = stack([height for _, height in sizes], wanted, strip.y0, strip.y1)
+    left = max(paper.filled[dot.name][0] for dot in residents) + paper.points(style.MARKER) * 1.6
+    if centres is None or left + max(width for width, _ in sizes) > strip.x1:
+        for text in texts:
+            text.remove()
+        return dots
+    for dot, text, (width, height), y in zip(residents, texts, sizes, centres, strict=True):
+        paper.put(text, Box(left, y - height / 2, left + width, y + height / 2))
+        x, own = paper.filled[dot.name]
+        if left - x > paper.points(style.MARKER) * 2 or abs(y - own) > height / 2:
+            paper.leader((x, own), (left, y))
+    return [dot for dot in dots if dot.intensity is not None]
 
 
 def _head(figure: Figure, shown: Picture, total_height: float) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counteroof.plot.labels import Box, Request, place
+from counteroof.plot.labels import Box, Request, place, stack
 from counteroof.plot.paper import beads
 
 PAGE = Box(0, 0, 600, 400)
@@ -62,6 +64,36 @@ def test_without_room_there_is_no_spot_rather_than_an_overlap() -> None:
 
 def test_nothing_to_place_is_no_error() -> None:
     assert place([], [marker(1, 1)]) == []
+
+
+def test_a_column_leaves_labels_where_they_want_to_be() -> None:
+    assert stack([10, 10, 10], [20, 50, 80], 0, 100) == [20, 50, 80]
+
+
+def test_a_column_spreads_neighbours_evenly_and_in_order() -> None:
+    assert stack([10, 10], [50, 50], 0, 100) == [45, 55]
+    assert stack([10, 10, 10], [48, 50, 52], 0, 100) == [40, 50, 60]
+    assert stack([10, 10], [2, 3], 0, 100) == [5, 15]
+    assert stack([10, 10], [97, 98], 0, 100) == [85, 95]
+
+
+def test_a_column_without_room_is_refused() -> None:
+    assert stack([30, 30, 50], [1, 2, 3], 0, 100) is None
+    assert stack([30, 30, 40], [1, 2, 3], 0, 100) == [15, 45, 80]
+
+
+@given(st.lists(st.tuples(st.floats(1, 20), st.floats(-50, 450)), max_size=20))
+def test_a_column_never_overlaps_or_leaves_its_bounds(items: list[tuple[float, float]]) -> None:
+    items.sort(key=lambda item: item[1])
+    heights = [height for height, _ in items]
+    placed = stack(heights, [centre for _, centre in items], 0, 400)
+    assert placed is not None
+    edges = [
+        0.0,
+        *(edge for h, c in zip(heights, placed, strict=True) for edge in (c - h / 2, c + h / 2)),
+        400.0,
+    ]
+    assert all(b - a > -1e-6 for a, b in itertools.pairwise(edges))
 
 
 coordinates = st.tuples(st.floats(5, 595), st.floats(5, 395))
