@@ -32,3 +32,8 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
         if len(lines) == len(mangled):
             readable |= zip(mangled, lines, strict=True)
     return readable
+
+
+def printable(text: str) -> str:
+    """Return a text for one line of output: whatever would break the line or the terminal is escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

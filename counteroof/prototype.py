@@ -6,6 +6,7 @@ is parsed by itself with pycparser. So one that is beyond the parser costs only 
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
@@ -91,7 +92,7 @@ def parse_prototype(text: str) -> Signature:
 
 
 def header_signatures(
-    path: str | Path, *, cflags: Sequence[str] = (), only: str | None = None
+    path: str | os.PathLike[str], *, cflags: Sequence[str] = (), only: str | None = None
 ) -> dict[str, Signature]:
     """Return the signatures of the functions a C header declares, by name.
 
