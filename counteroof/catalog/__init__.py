@@ -72,6 +72,7 @@ def kernels(level: str | None = None) -> tuple[KernelSpec, ...]:
 def executed_flops(name: str, params: Mapping[str, Number]) -> int:
     """Return the FLOPs that one call of a built-in kernel executes, which its claim may miss.
 
-    The count follows from the C source (see the comment there) and is the same at every vector width.
+    The count follows from the C source (see the comment there) and is the same at every vector width. One
+    exception: ``gemm_tuned`` pads its edge tiles unless ``n`` is a multiple of 24, and executes more.
     """
     return EXECUTED[name].evaluate_whole(params)

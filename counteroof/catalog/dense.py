@@ -50,7 +50,7 @@ def kernels(library: LibrarySpec) -> tuple[KernelSpec, ...]:
             (*f32, *sizes("n")),
             title="square matmul",
             precision="f32",
-            params={"n": 1_000},
+            params={"n": 800},
             small={"n": 120},
             flops="2*n**3",
             bytes="12*n**2",

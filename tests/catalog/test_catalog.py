@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from counteroof.catalog import EXECUTED, FAMILIES, executed_flops, kernels
+from counteroof.catalog.variant import available_levels, library_path
+from counteroof.library import open_library, resolve_signature
 from counteroof.spec import KernelSpec
 
 SOURCES = Path(__file__).parents[2] / "csrc" / "kernels"
@@ -109,6 +111,15 @@ def test_signature_is_not_typed_again(kernel: KernelSpec) -> None:
     assert found
     names = [re.split(r"[\s*]+", parameter)[-1] for parameter in found[1].split(",")]
     assert names == [arg.name for arg in kernel.args]
+
+
+@pytest.mark.parametrize("level", available_levels())
+def test_signature_comes_from_debug_information(level: str) -> None:
+    library = open_library(library_path(level))
+    for kernel in kernels(level):
+        signature = resolve_signature(kernel, library)
+        assert [param.name for param in signature.params] == [arg.name for arg in kernel.args]
+        assert all(library.signature(call.symbol) for call in kernel.setup)
 
 
 @pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name)
