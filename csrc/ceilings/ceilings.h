@@ -1,0 +1,57 @@
+/* Loops that reach this machine's ceilings, and the runner that times them on pinned threads.
+
+   Every loop is written by hand so that the compiler cannot change what it does, and its entry in the table says what
+   one iteration does. A loop returns the iterations it has done; everything claimed for a ceiling is that number
+   times the constants of the table. */
+
+struct ceilings_loop {
+    const char *mix;       /* compute: "FMA+ADD 1:1"; memory: "read", "copy", "triad", "update", "copy NT", "triad NT" */
+    const char *isa;       /* "scalar", "SSE", "AVX2", "AVX-512", "NEON", "portable" */
+    const char *needs;     /* what the processor must have: "", "fma" (with AVX2), "avx512f" */
+    const char *precision; /* "f32", "f64" */
+    const char *streams;   /* memory: a letter for each of a, b, c: r read, w written, u updated (read, then written),
+                              n written with non-temporal stores; compute: "" */
+    uint32_t chunk_bytes;  /* of each stream, in one iteration */
+    uint32_t flops;        /* in one iteration; a fused multiply-add is two */
+    uint32_t fused;        /* those of them done by fused multiply-adds */
+    /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on. */
+    uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+};
+
+uint32_t ceilings_loop_count(void);
+const struct ceilings_loop *ceilings_loop(uint32_t index);
+/* 1 if this processor and operating system can run the loop. */
+int ceilings_loop_usable(uint32_t index);
+/* Run one loop once on the calling thread; for whoever counts it. */
+uint64_t ceilings_loop_run(uint32_t index, uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+
+/* A region of memory for each thread, written by that thread on its processor, so that no page is the kernel's
+   shared zero page and each lies on the thread's own memory node. */
+struct ceilings_memory;
+/* 0 or a negative errno. */
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, struct ceilings_memory **out);
+void ceilings_memory_free(struct ceilings_memory *);
+
+struct ceilings_job {
+    uint32_t loop;
+    uint32_t threads;
+    const int32_t *cpus;             /* one for each thread */
+    struct ceilings_memory *memory;  /* NULL for compute */
+    uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped */
+    uint32_t wrapped;                /* 1: a sample goes round its streams; 0: it goes on where the last one ended */
+    uint32_t samples;
+    uint32_t warmups;                /* samples run first and dropped */
+    uint32_t probe_operations;       /* length of each clock chain after a sample; 0: none */
+    uint64_t iterations;             /* of one sample, on each thread */
+};
+
+struct ceilings_result {
+    double *seconds;          /* [samples] from the first thread's start to the last one's end */
+    uint64_t *iterations;     /* [samples] of all threads */
+    double *add_seconds;      /* [samples * threads] the chain of additions right after the sample */
+    double *multiply_seconds; /* [samples * threads] */
+    double busy;              /* least share of the time that a thread was running, 0 to 1 */
+};
+
+/* 0 or a negative errno: EINVAL if the memory is too small for the job or a processor cannot be used. */
+int ceilings_run(const struct ceilings_job *, struct ceilings_result *);

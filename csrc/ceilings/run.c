@@ -1,0 +1,282 @@
+/* Runs one loop on pinned threads of its own, many short samples, the core clock probed after each. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "ceilings/loops.h"
+#include "machine/machine.h"
+
+enum { ALIGN = 2 << 20, SKEW = 33 * 64, SPINS_BEFORE_YIELD = 2000 };
+
+struct ceilings_memory {
+    uint32_t threads;
+    uint64_t bytes_each; /* whole huge pages */
+    char *base;
+};
+
+uint32_t ceilings_loop_count(void) { return ceilings_table_length; }
+
+const struct ceilings_loop *ceilings_loop(uint32_t index)
+{
+    return index < ceilings_table_length ? &ceilings_table[index] : NULL;
+}
+
+int ceilings_loop_usable(uint32_t index)
+{
+    return index < ceilings_table_length && ceilings_isa_usable(&ceilings_table[index]);
+}
+
+uint64_t ceilings_loop_run(uint32_t index, uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    return ceilings_loop_usable(index) ? ceilings_table[index].run(iterations, mask, a, b, c) : 0;
+}
+
+/* ---- threads that start together ---- */
+
+struct team {
+    uint32_t threads;
+    void (*work)(struct team *, uint32_t thread, void *arg);
+    void *arg;
+    atomic_int abandoned;
+    atomic_uint arrived, round;
+};
+
+static void relax(uint32_t spins)
+{
+    if (spins > SPINS_BEFORE_YIELD)
+        sched_yield(); /* a thread that is not running yet may need this very processor */
+#if defined(__x86_64__)
+    else
+        __builtin_ia32_pause();
+#endif
+}
+
+static void meet(struct team *team)
+{
+    uint32_t round = atomic_load(&team->round);
+    if (atomic_fetch_add(&team->arrived, 1) + 1 == team->threads) {
+        atomic_store(&team->arrived, 0);
+        atomic_fetch_add(&team->round, 1);
+        return;
+    }
+    for (uint32_t spins = 0; atomic_load(&team->round) == round; spins++) {
+        if (atomic_load(&team->abandoned))
+            return;
+        relax(spins);
+    }
+}
+
+struct member {
+    struct team *team;
+    uint32_t thread;
+};
+
+static void *member_main(void *arg)
+{
+    struct member *member = arg;
+    meet(member->team);
+    if (!atomic_load(&member->team->abandoned))
+        member->team->work(member->team, member->thread, member->team->arg);
+    return NULL;
+}
+
+/* Run work on new threads, one on each given processor; the caller's own affinity is left alone. */
+static int run_team(uint32_t threads, const int32_t *cpus, void (*work)(struct team *, uint32_t, void *), void *arg)
+{
+    struct team team = {.threads = threads, .work = work, .arg = arg};
+    pthread_t *ids = calloc(threads, sizeof *ids);
+    struct member *members = calloc(threads, sizeof *members);
+    uint32_t started = 0;
+    int status = ids && members ? 0 : ENOMEM;
+    for (; !status && started < threads; started++) {
+        members[started] = (struct member){&team, started};
+        pthread_attr_t attributes;
+        int cpu = cpus[started];
+        size_t set_bytes = CPU_ALLOC_SIZE(cpu + 1);
+        cpu_set_t *set = cpu >= 0 ? CPU_ALLOC(cpu + 1) : NULL;
+        if (!set) {
+            status = cpu >= 0 ? ENOMEM : EINVAL;
+            break;
+        }
+        CPU_ZERO_S(set_bytes, set);
+        CPU_SET_S(cpu, set_bytes, set);
+        pthread_attr_init(&attributes);
+        status = pthread_attr_setaffinity_np(&attributes, set_bytes, set);
+        if (!status)
+            status = pthread_create(&ids[started], &attributes, member_main, &members[started]);
+        pthread_attr_destroy(&attributes);
+        CPU_FREE(set);
+        if (status)
+            break;
+    }
+    if (status)
+        atomic_store(&team.abandoned, 1);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+    free(members);
+    free(ids);
+    return -status;
+}
+
+/* ---- memory ---- */
+
+static void fill(struct team *team, uint32_t thread, void *arg)
+{
+    struct ceilings_memory *memory = arg;
+    double *part = (double *)(memory->base + thread * memory->bytes_each);
+    (void)team;
+    /* 1.0: a triad with it stays normal for ever, and no store is a store of zero. */
+    for (uint64_t i = 0; i < memory->bytes_each / sizeof(double); i++)
+        part[i] = 1.0;
+}
+
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, struct ceilings_memory **out)
+{
+    struct ceilings_memory *memory = calloc(1, sizeof *memory);
+    *out = NULL;
+    if (!memory)
+        return -ENOMEM;
+    memory->threads = threads;
+    memory->bytes_each = (bytes_each + ALIGN - 1) / ALIGN * ALIGN;
+    uint64_t bytes = memory->bytes_each * threads;
+    char *map = mmap(NULL, bytes + ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) {
+        int status = -errno;
+        free(memory);
+        return status;
+    }
+    /* Keep only the aligned part, so that freeing needs no second address. */
+    memory->base = (char *)(((uintptr_t)map + ALIGN - 1) / ALIGN * ALIGN);
+    if (memory->base > map)
+        munmap(map, (size_t)(memory->base - map));
+    if (memory->base < map + ALIGN)
+        munmap(memory->base + bytes, (size_t)(map + ALIGN - memory->base));
+    madvise(memory->base, bytes, MADV_HUGEPAGE); /* a wish: a ceiling with small pages is a few per cent lower */
+    int status = run_team(threads, cpus, fill, memory);
+    if (status) {
+        ceilings_memory_free(memory);
+        return status;
+    }
+    *out = memory;
+    return 0;
+}
+
+void ceilings_memory_free(struct ceilings_memory *memory)
+{
+    if (memory)
+        munmap(memory->base, memory->bytes_each * memory->threads);
+    free(memory);
+}
+
+/* ---- one job ---- */
+
+struct job_run {
+    const struct ceilings_job *job;
+    const struct ceilings_loop *loop;
+    uint64_t stream_stride;
+    struct ceilings_result *result;
+    double *starts, *ends; /* [samples * threads] */
+    uint64_t *iterations;  /* [samples * threads] */
+    double *busy;          /* [threads] */
+};
+
+static double thread_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void measure(struct team *team, uint32_t thread, void *arg)
+{
+    struct job_run *run = arg;
+    const struct ceilings_job *job = run->job;
+    const struct ceilings_loop *loop = run->loop;
+    uint64_t sample_bytes = job->iterations * loop->chunk_bytes, position = 0;
+    uint64_t mask = job->wrapped ? job->stream_bytes - 1 : UINT64_MAX;
+    char *base = job->memory ? job->memory->base + thread * job->memory->bytes_each : NULL;
+    double wall = machine_seconds(), cpu = thread_seconds();
+
+    for (uint32_t round = 0; round < job->warmups + job->samples; round++) {
+        double *stream[3] = {NULL, NULL, NULL};
+        for (int i = 0; base && i < 3; i++)
+            stream[i] = (double *)(base + (uint64_t)i * run->stream_stride + position);
+        meet(team);
+        double start = machine_seconds();
+        uint64_t done = loop->run(job->iterations, mask, stream[0], stream[1], stream[2]);
+        double end = machine_seconds();
+        if (!job->wrapped) {
+            position += sample_bytes;
+            if (position + sample_bytes > job->stream_bytes)
+                position = 0;
+        }
+        if (round < job->warmups)
+            continue;
+        uint32_t at = (round - job->warmups) * job->threads + thread;
+        run->starts[at] = start;
+        run->ends[at] = end;
+        run->iterations[at] = done;
+        if (job->probe_operations) {
+            run->result->add_seconds[at] = machine_add_chain(job->probe_operations);
+            run->result->multiply_seconds[at] = machine_multiply_chain(job->probe_operations);
+        }
+    }
+    wall = machine_seconds() - wall;
+    run->busy[thread] = wall > 0 ? (thread_seconds() - cpu) / wall : 1;
+}
+
+static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
+{
+    uint64_t streams = strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
+    if (!streams)
+        return 1;
+    if (!job->memory || job->threads > job->memory->threads || job->stream_bytes % loop->chunk_bytes)
+        return 0;
+    if (job->wrapped ? (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)
+        return 0;
+    return (streams - 1) * stream_stride + job->stream_bytes <= job->memory->bytes_each;
+}
+
+int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
+{
+    const struct ceilings_loop *loop = ceilings_loop(job->loop);
+    if (!loop || !job->threads || !job->samples || !job->iterations || !ceilings_isa_usable(loop))
+        return -EINVAL;
+    /* Streams that start at the same offset of a page would hold each other up in the first-level cache. */
+    struct job_run run = {.job = job, .loop = loop, .result = result, .stream_stride = job->stream_bytes + SKEW};
+    if (!fits(job, loop, run.stream_stride))
+        return -EINVAL;
+    uint64_t cells = (uint64_t)job->samples * job->threads;
+    run.starts = calloc(cells, sizeof *run.starts);
+    run.ends = calloc(cells, sizeof *run.ends);
+    run.iterations = calloc(cells, sizeof *run.iterations);
+    run.busy = calloc(job->threads, sizeof *run.busy);
+    int status = run.starts && run.ends && run.iterations && run.busy ? 0 : -ENOMEM;
+    if (!status)
+        status = run_team(job->threads, job->cpus, measure, &run);
+    for (uint32_t sample = 0; !status && sample < job->samples; sample++) {
+        const uint64_t at = (uint64_t)sample * job->threads;
+        double start = run.starts[at], end = run.ends[at];
+        result->iterations[sample] = 0;
+        for (uint32_t thread = 0; thread < job->threads; thread++) {
+            start = run.starts[at + thread] < start ? run.starts[at + thread] : start;
+            end = run.ends[at + thread] > end ? run.ends[at + thread] : end;
+            result->iterations[sample] += run.iterations[at + thread];
+        }
+        result->seconds[sample] = end - start;
+    }
+    result->busy = 1;
+    for (uint32_t thread = 0; !status && thread < job->threads; thread++)
+        result->busy = run.busy[thread] < result->busy ? run.busy[thread] : result->busy;
+    free(run.busy);
+    free(run.iterations);
+    free(run.ends);
+    free(run.starts);
+    return status;
+}

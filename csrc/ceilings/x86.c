@@ -1,0 +1,277 @@
+/* The loops for x86-64: one asm statement each, from the first instruction to the backward jump.
+
+   The FLOPs of the table are counted by the preprocessor from the very list of instructions that makes the loop. */
+#if defined(__x86_64__)
+#include <string.h>
+
+#include "ceilings/loops.h"
+
+#define UNUSED(x) (void)(x)
+
+/* ---- compute ----
+   Registers: 0-11 hold chains (each operation needs the chain's previous one), 14 and 15 constants, 12 and 13 take
+   results that nothing waits for. Twelve chains are enough for two units of four cycles; what is issued beside them
+   reads a chain and starts none, so sixteen registers suffice for mixes that keep four units busy.
+   F: fused multiply-add of a chain, A: addition to one, M: multiplication of one; a, m: the same into 12 and 13. */
+#define MIX_FMA(F, A, M, a, m) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#define MIX_ADD(F, A, M, a, m) A(0) A(1) A(2) A(3) A(4) A(5) A(6) A(7) A(8) A(9) A(10) A(11)
+#define MIX_MUL(F, A, M, a, m) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+#define MIX_FMA_ADD_1_1(F, A, M, a, m)                                                                             \
+    F(0) a(0) F(1) a(1) F(2) a(2) F(3) a(3) F(4) a(4) F(5) a(5)                                                    \
+    F(6) a(6) F(7) a(7) F(8) a(8) F(9) a(9) F(10) a(10) F(11) a(11)
+#define MIX_FMA_ADD_2_1(F, A, M, a, m)                                                                             \
+    F(0) F(1) a(0) F(2) F(3) a(2) F(4) F(5) a(4) F(6) F(7) a(6) F(8) F(9) a(8) F(10) F(11) a(10)
+#define MIX_ADD_MUL(F, A, M, a, m)                                                                                 \
+    A(0) m(0) A(1) m(1) A(2) m(2) A(3) m(3) A(4) m(4) A(5) m(5)                                                    \
+    A(6) m(6) A(7) m(7) A(8) m(8) A(9) m(9) A(10) m(10) A(11) m(11)
+/* Three-operand encoding (VEX, EVEX) of one register name and one suffix. */
+#define VEX_F(reg, suffix, i) "vfmadd213" suffix " %%" reg "15, %%" reg "14, %%" reg #i "\n\t"
+#define VEX_A(reg, suffix, i) "vadd" suffix " %%" reg "15, %%" reg #i ", %%" reg #i "\n\t"
+#define VEX_M(reg, suffix, i) "vmul" suffix " %%" reg "14, %%" reg #i ", %%" reg #i "\n\t"
+#define VEX_a(reg, suffix, i) "vadd" suffix " %%" reg "15, %%" reg #i ", %%" reg "12\n\t"
+#define VEX_m(reg, suffix, i) "vmul" suffix " %%" reg "14, %%" reg #i ", %%" reg "13\n\t"
+#define LEGACY_A(suffix, i) "add" suffix " %%xmm15, %%xmm" #i "\n\t"
+#define LEGACY_M(suffix, i) "mul" suffix " %%xmm14, %%xmm" #i "\n\t"
+/* A two-operand instruction overwrites what it reads, so it works on a copy; renaming makes that, no execution unit.
+   movapd for f32 too: with the shorter movaps, Zen 5 issues an eighth less. */
+#define LEGACY_m(suffix, i) "movapd %%xmm" #i ", %%xmm13\n\tmul" suffix " %%xmm14, %%xmm13\n\t"
+
+#define ZMM_PD_F(i) VEX_F("zmm", "pd", i)
+#define ZMM_PD_A(i) VEX_A("zmm", "pd", i)
+#define ZMM_PD_M(i) VEX_M("zmm", "pd", i)
+#define ZMM_PD_a(i) VEX_a("zmm", "pd", i)
+#define ZMM_PD_m(i) VEX_m("zmm", "pd", i)
+#define ZMM_PS_F(i) VEX_F("zmm", "ps", i)
+#define ZMM_PS_A(i) VEX_A("zmm", "ps", i)
+#define ZMM_PS_M(i) VEX_M("zmm", "ps", i)
+#define ZMM_PS_a(i) VEX_a("zmm", "ps", i)
+#define ZMM_PS_m(i) VEX_m("zmm", "ps", i)
+#define YMM_PD_F(i) VEX_F("ymm", "pd", i)
+#define YMM_PD_A(i) VEX_A("ymm", "pd", i)
+#define YMM_PD_M(i) VEX_M("ymm", "pd", i)
+#define YMM_PD_a(i) VEX_a("ymm", "pd", i)
+#define YMM_PD_m(i) VEX_m("ymm", "pd", i)
+#define YMM_PS_F(i) VEX_F("ymm", "ps", i)
+#define YMM_PS_A(i) VEX_A("ymm", "ps", i)
+#define YMM_PS_M(i) VEX_M("ymm", "ps", i)
+#define YMM_PS_a(i) VEX_a("ymm", "ps", i)
+#define YMM_PS_m(i) VEX_m("ymm", "ps", i)
+#define XMM_SD_F(i) VEX_F("xmm", "sd", i)
+#define XMM_SD_A(i) VEX_A("xmm", "sd", i)
+#define XMM_SD_M(i) VEX_M("xmm", "sd", i)
+#define XMM_SD_a(i) VEX_a("xmm", "sd", i)
+#define XMM_SD_m(i) VEX_m("xmm", "sd", i)
+#define XMM_SS_F(i) VEX_F("xmm", "ss", i)
+#define XMM_SS_A(i) VEX_A("xmm", "ss", i)
+#define XMM_SS_M(i) VEX_M("xmm", "ss", i)
+#define XMM_SS_a(i) VEX_a("xmm", "ss", i)
+#define XMM_SS_m(i) VEX_m("xmm", "ss", i)
+#define OLD_PD_A(i) LEGACY_A("pd", i)
+#define OLD_PD_M(i) LEGACY_M("pd", i)
+#define OLD_PD_m(i) LEGACY_m("pd", i)
+#define OLD_PS_A(i) LEGACY_A("ps", i)
+#define OLD_PS_M(i) LEGACY_M("ps", i)
+#define OLD_PS_m(i) LEGACY_m("ps", i)
+#define OLD_SD_A(i) LEGACY_A("sd", i)
+#define OLD_SD_M(i) LEGACY_M("sd", i)
+#define OLD_SD_m(i) LEGACY_m("sd", i)
+#define OLD_SS_A(i) LEGACY_A("ss", i)
+#define OLD_SS_M(i) LEGACY_M("ss", i)
+#define OLD_SS_m(i) LEGACY_m("ss", i)
+#define NONE(i)
+
+#define ONE(i) +1
+#define TWO(i) +2
+#define OPERATIONS(MIX) (0 MIX(TWO, ONE, ONE, ONE, ONE))
+#define FUSED(MIX) (0 MIX(TWO, NONE, NONE, NONE, NONE))
+
+/* Chains start at 1 and grow by less than a factor e^100 in 10^8 iterations: no denormals, which slow some cores. */
+static const double factor_f64[8] __attribute__((aligned(64))) = {[0 ... 7] = 1 + 0x1p-30};
+static const double addend_f64[8] __attribute__((aligned(64))) = {[0 ... 7] = 0x1p-30};
+static const double ones_f64[8] __attribute__((aligned(64))) = {[0 ... 7] = 1};
+static const float factor_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1 + 0x1p-20f};
+static const float addend_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 0x1p-20f};
+static const float ones_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1};
+
+#define XMM_0_TO_13(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+#define VECTORS_CLOBBERED                                                                                          \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",     \
+        "xmm13", "xmm14", "xmm15", "cc", "memory"
+
+#define LOAD_ZMM(i) "vmovupd (%[ones]), %%zmm" #i "\n\t"
+#define LOAD_YMM(i) "vmovupd (%[ones]), %%ymm" #i "\n\t"
+#define LOAD_XMM(i) "vmovupd (%[ones]), %%xmm" #i "\n\t"
+#define LOAD_OLD(i) "movupd (%[ones]), %%xmm" #i "\n\t"
+
+#define COMPUTE_LOOP(name, feature, load, reg, LOAD, type, body, finish)                                           \
+    __attribute__((target(feature), noinline)) static uint64_t name(uint64_t iterations, uint64_t mask, double *a, \
+                                                                    double *b, double *c)                          \
+    {                                                                                                              \
+        uint64_t done = 0;                                                                                         \
+        UNUSED(mask), UNUSED(a), UNUSED(b), UNUSED(c);                                                             \
+        __asm__ volatile(load " (%[factor]), %%" reg "14\n\t" load " (%[addend]), %%" reg "15\n\t"                 \
+                         XMM_0_TO_13(LOAD)                                                                         \
+                         ".p2align 6\n"                                                                            \
+                         "1:\n\t" body                                                                             \
+                         "inc %[done]\n\t"                                                                         \
+                         "cmp %[iterations], %[done]\n\t"                                                          \
+                         "jb 1b\n\t" finish                                                                        \
+                         : [done] "+r"(done)                                                                       \
+                         : [iterations] "r"(iterations), [factor] "r"(factor_##type), [addend] "r"(addend_##type), \
+                           [ones] "r"(ones_##type)                                                                 \
+                         : VECTORS_CLOBBERED);                                                                     \
+        return done;                                                                                               \
+    }
+
+#define CLEAN "vzeroupper\n\t"
+#define VEX_LOOPS(name, feature, load, reg, LOAD, type, E)                                                         \
+    COMPUTE_LOOP(name##_fma, feature, load, reg, LOAD, type, MIX_FMA(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
+    COMPUTE_LOOP(name##_add, feature, load, reg, LOAD, type, MIX_ADD(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
+    COMPUTE_LOOP(name##_mul, feature, load, reg, LOAD, type, MIX_MUL(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
+    COMPUTE_LOOP(name##_fma_add_1_1, feature, load, reg, LOAD, type,                                               \
+                 MIX_FMA_ADD_1_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
+    COMPUTE_LOOP(name##_fma_add_2_1, feature, load, reg, LOAD, type,                                               \
+                 MIX_FMA_ADD_2_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
+    COMPUTE_LOOP(name##_add_mul, feature, load, reg, LOAD, type, MIX_ADD_MUL(E##_F, E##_A, E##_M, E##_a, E##_m),   \
+                 CLEAN)
+#define LEGACY_LOOPS(name, type, E)                                                                                \
+    COMPUTE_LOOP(name##_add, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_ADD(NONE, E##_A, E##_M, NONE, NONE), "") \
+    COMPUTE_LOOP(name##_mul, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_MUL(NONE, E##_A, E##_M, NONE, NONE), "") \
+    COMPUTE_LOOP(name##_add_mul, "sse2", "movupd", "xmm", LOAD_OLD, type,                                          \
+                 MIX_ADD_MUL(NONE, E##_A, E##_M, NONE, E##_m), "")
+
+VEX_LOOPS(avx512_f64, "avx512f", "vmovupd", "zmm", LOAD_ZMM, f64, ZMM_PD)
+VEX_LOOPS(avx512_f32, "avx512f", "vmovupd", "zmm", LOAD_ZMM, f32, ZMM_PS)
+VEX_LOOPS(avx2_f64, "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f64, YMM_PD)
+VEX_LOOPS(avx2_f32, "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f32, YMM_PS)
+VEX_LOOPS(scalar_vex_f64, "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f64, XMM_SD)
+VEX_LOOPS(scalar_vex_f32, "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f32, XMM_SS)
+LEGACY_LOOPS(sse_f64, f64, OLD_PD)
+LEGACY_LOOPS(sse_f32, f32, OLD_PS)
+LEGACY_LOOPS(scalar_f64, f64, OLD_SD)
+LEGACY_LOOPS(scalar_f32, f32, OLD_SS)
+
+/* ---- memory ----
+   rax, rdx and r8 point at this iteration's chunk of a, b and c. */
+#define TIMES_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define MEMORY_LOOP(name, feature, chunk, load, reg, body, finish)                                                 \
+    __attribute__((target(feature), noinline)) static uint64_t name(uint64_t iterations, uint64_t mask, double *a, \
+                                                                    double *b, double *c)                          \
+    {                                                                                                              \
+        uint64_t at = 0;                                                                                           \
+        __asm__ volatile(load " (%[factor]), %%" reg "15\n\t"                                                      \
+                         ".p2align 6\n"                                                                            \
+                         "1:\n\t"                                                                                  \
+                         "mov %[at], %%rcx\n\t"                                                                    \
+                         "and %[mask], %%rcx\n\t"                                                                  \
+                         "lea (%[a], %%rcx), %%rax\n\t"                                                            \
+                         "lea (%[b], %%rcx), %%rdx\n\t"                                                            \
+                         "lea (%[c], %%rcx), %%r8\n\t" body                                                        \
+                         "add $" #chunk ", %[at]\n\t"                                                              \
+                         "cmp %[end], %[at]\n\t"                                                                   \
+                         "jb 1b\n\t" finish                                                                        \
+                         : [at] "+r"(at)                                                                           \
+                         : [end] "r"(iterations * chunk), [mask] "r"(mask), [a] "r"(a), [b] "r"(b), [c] "r"(c),    \
+                           [factor] "r"(ones_f64)                                                                  \
+                         : "rax", "rcx", "rdx", "r8", VECTORS_CLOBBERED);                                          \
+        return at / chunk;                                                                                         \
+    }
+
+#define AT(i, width) #i "*" width
+#define READ(width, move, reg, i) move " " AT(i, width) "(%%rax), %%" reg #i "\n\t"
+#define COPY_LOAD(width, move, reg, i) move " " AT(i, width) "(%%rdx), %%" reg #i "\n\t"
+#define TRIAD_LOAD(width, move, reg, i) move " " AT(i, width) "(%%r8), %%" reg #i "\n\t"
+#define STORE(width, move, reg, i) move " %%" reg #i ", " AT(i, width) "(%%rax)\n\t"
+#define VEX_TRIAD(width, reg, i) "vfmadd213pd " AT(i, width) "(%%rdx), %%" reg "15, %%" reg #i "\n\t"
+#define VEX_UPDATE(width, reg, i) "vmulpd " AT(i, width) "(%%rax), %%" reg "15, %%" reg #i "\n\t"
+#define OLD_TRIAD(i) "mulpd %%xmm15, %%xmm" #i "\n\taddpd " AT(i, "16") "(%%rdx), %%xmm" #i "\n\t"
+#define OLD_UPDATE(i) "mulpd %%xmm15, %%xmm" #i "\n\t"
+
+#define ZMM_READ(i) READ("64", "vmovapd", "zmm", i)
+#define ZMM_COPY_LOAD(i) COPY_LOAD("64", "vmovapd", "zmm", i)
+#define ZMM_TRIAD(i) TRIAD_LOAD("64", "vmovapd", "zmm", i) VEX_TRIAD("64", "zmm", i)
+#define ZMM_UPDATE(i) VEX_UPDATE("64", "zmm", i)
+#define ZMM_STORE(i) STORE("64", "vmovapd", "zmm", i)
+#define ZMM_STREAM(i) STORE("64", "vmovntpd", "zmm", i)
+#define YMM_READ(i) READ("32", "vmovapd", "ymm", i)
+#define YMM_COPY_LOAD(i) COPY_LOAD("32", "vmovapd", "ymm", i)
+#define YMM_TRIAD(i) TRIAD_LOAD("32", "vmovapd", "ymm", i) VEX_TRIAD("32", "ymm", i)
+#define YMM_UPDATE(i) VEX_UPDATE("32", "ymm", i)
+#define YMM_STORE(i) STORE("32", "vmovapd", "ymm", i)
+#define YMM_STREAM(i) STORE("32", "vmovntpd", "ymm", i)
+#define OLD_READ(i) READ("16", "movapd", "xmm", i)
+#define OLD_COPY_LOAD(i) COPY_LOAD("16", "movapd", "xmm", i)
+#define OLD_TRIAD_FULL(i) TRIAD_LOAD("16", "movapd", "xmm", i) OLD_TRIAD(i)
+#define OLD_UPDATE_FULL(i) READ("16", "movapd", "xmm", i) OLD_UPDATE(i)
+#define OLD_STORE(i) STORE("16", "movapd", "xmm", i)
+#define OLD_STREAM(i) STORE("16", "movntpd", "xmm", i)
+
+/* Non-temporal stores are complete once fenced; without it the last ones would be left out of the time. */
+#define FENCE "sfence\n\t"
+#define MEMORY_LOOPS(name, feature, chunk, load, reg, R, C, T, U, S, N, clean)                                     \
+    MEMORY_LOOP(name##_read, feature, chunk, load, reg, TIMES_8(R), clean)                                         \
+    MEMORY_LOOP(name##_copy, feature, chunk, load, reg, TIMES_8(C) TIMES_8(S), clean)                              \
+    MEMORY_LOOP(name##_triad, feature, chunk, load, reg, TIMES_8(T) TIMES_8(S), clean)                             \
+    MEMORY_LOOP(name##_update, feature, chunk, load, reg, TIMES_8(U) TIMES_8(S), clean)                            \
+    MEMORY_LOOP(name##_copy_nt, feature, chunk, load, reg, TIMES_8(C) TIMES_8(N), FENCE clean)                     \
+    MEMORY_LOOP(name##_triad_nt, feature, chunk, load, reg, TIMES_8(T) TIMES_8(N), FENCE clean)
+
+MEMORY_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM_READ, ZMM_COPY_LOAD, ZMM_TRIAD, ZMM_UPDATE, ZMM_STORE,
+             ZMM_STREAM, CLEAN)
+MEMORY_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM_READ, YMM_COPY_LOAD, YMM_TRIAD, YMM_UPDATE, YMM_STORE,
+             YMM_STREAM, CLEAN)
+MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRIAD_FULL, OLD_UPDATE_FULL, OLD_STORE,
+             OLD_STREAM, "")
+
+/* ---- the table ---- */
+
+#define COMPUTE(name, isa, needs, precision, lanes, mix, MIX)                                                             \
+    {mix, isa, needs, #precision, "", 0, OPERATIONS(MIX) * (lanes), FUSED(MIX) * (lanes), name}
+#define VEX_ENTRIES(name, isa, needs, precision, lanes)                                                                   \
+    COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                                    \
+        COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                        \
+        COMPUTE(name##_fma_add_2_1, isa, needs, precision, lanes, "FMA+ADD 2:1", MIX_FMA_ADD_2_1),                        \
+        COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                                \
+        COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                                \
+        COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+#define LEGACY_ENTRIES(name, isa, precision, lanes)                                                                \
+    COMPUTE(name##_add, isa, "", precision, lanes, "ADD", MIX_ADD),                                                    \
+        COMPUTE(name##_mul, isa, "", precision, lanes, "MUL", MIX_MUL),                                                \
+        COMPUTE(name##_add_mul, isa, "", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+/* A triad fuses where it can: two FLOPs an element either way. */
+#define MEMORY_ENTRIES(name, isa, needs, chunk, fuses)                                                                    \
+    {"read", isa, needs, "f64", "r", chunk, 0, 0, name##_read},                                                           \
+        {"copy", isa, needs, "f64", "wr", chunk, 0, 0, name##_copy},                                                      \
+        {"triad", isa, needs, "f64", "wrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad},             \
+        {"update", isa, needs, "f64", "u", chunk, (chunk) / 8, 0, name##_update},                                         \
+        {"copy NT", isa, needs, "f64", "nr", chunk, 0, 0, name##_copy_nt},                                                \
+        {"triad NT", isa, needs, "f64", "nrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad_nt}
+
+const struct ceilings_loop ceilings_table[] = {
+    VEX_ENTRIES(avx512_f64, "AVX-512", "avx512f", f64, 8),
+    VEX_ENTRIES(avx512_f32, "AVX-512", "avx512f", f32, 16),
+    VEX_ENTRIES(avx2_f64, "AVX2", "fma", f64, 4),
+    VEX_ENTRIES(avx2_f32, "AVX2", "fma", f32, 8),
+    LEGACY_ENTRIES(sse_f64, "SSE", f64, 2),
+    LEGACY_ENTRIES(sse_f32, "SSE", f32, 4),
+    VEX_ENTRIES(scalar_vex_f64, "scalar", "fma", f64, 1),
+    VEX_ENTRIES(scalar_vex_f32, "scalar", "fma", f32, 1),
+    LEGACY_ENTRIES(scalar_f64, "scalar", f64, 1),
+    LEGACY_ENTRIES(scalar_f32, "scalar", f32, 1),
+    MEMORY_ENTRIES(avx512, "AVX-512", "avx512f", 512, 1),
+    MEMORY_ENTRIES(avx2, "AVX2", "fma", 256, 1),
+    MEMORY_ENTRIES(sse, "SSE", "", 128, 0),
+};
+const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
+
+int ceilings_isa_usable(const struct ceilings_loop *loop)
+{
+    /* These also ask whether the operating system saves the registers. */
+    __builtin_cpu_init();
+    if (strcmp(loop->needs, "avx512f") == 0)
+        return __builtin_cpu_supports("avx512f") != 0;
+    if (strcmp(loop->needs, "fma") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return 1;
+}
+#endif
