@@ -49,6 +49,14 @@ class ResultsError(BadInput):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class MachineFileError(BadInput):
+    """A machine file has mistakes; ``problems`` lists all of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
 class LibraryError(BadInput):
     """A shared library cannot be used: not ELF, wrong architecture, missing symbol or dependency."""
 

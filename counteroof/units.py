@@ -7,6 +7,8 @@ here. Prefixes are decimal (``MB`` is 1e6 bytes) except for cache sizes, which a
 from __future__ import annotations
 
 import math
+import re
+from fractions import Fraction
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _SMALL = ("", "m", "µ", "n", "p", "f", "a")
@@ -105,6 +107,22 @@ def binary_bytes(value: int | None) -> str:
         power, scaled = power + 1, scaled / 1024
     whole = int(scaled) if scaled == int(scaled) else scaled
     return f"{significant(whole, 4 if abs(scaled) >= 1000 else 3)} {_BINARY[power]}B"
+
+
+def binary_size(text: str) -> int:
+    """Return the bytes that a cache or memory size means: ``48K``, ``48 KiB``, ``38.5 MiB`` or ``4096``.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a whole number of bytes with one of these prefixes. ``kB`` is refused: nobody
+        can tell which of two sizes it means.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:iB)?|B)?\s*", text, re.ASCII)
+    size = Fraction(match[1]) * 1024 ** " KMGT".index(match[2] or " ") if match else Fraction(1, 2)
+    if size.denominator != 1:
+        raise ValueError(f"{text!r} is not a size such as 48K, 48 KiB or 38.5 MiB")
+    return int(size)
 
 
 def seconds(value: float | None, digits: int = 3) -> str:

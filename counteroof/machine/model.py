@@ -45,7 +45,7 @@ class Ceiling:
     Attributes
     ----------
     name
-        Short and unique, such as ``DRAM triad`` or ``f64 AVX-512 FMA``.
+        Short, and unique among the ceilings of one thread count: ``DRAM triad``, ``f64 AVX-512 FMA``.
     kind
         ``bandwidth`` (value in byte/s) or ``compute`` (value in FLOP/s).
     value
@@ -55,13 +55,20 @@ class Ceiling:
     level
         ``dram``, ``l3``, ``l2`` or ``l1`` for bandwidth; ``None`` for compute.
     precision, isa, fma
-        For compute; ``isa`` is ``scalar``, ``SSE``, ``AVX2``, ``AVX-512``, ``NEON``. Bandwidth keeps the ISA of its loop.
+        For compute; ``isa`` is ``scalar``, ``SSE``, ``AVX`` (without AVX2), ``AVX2``, ``AVX-512``,
+        ``NEON``. Bandwidth keeps the ISA of its loop.
     threads
         Threads that ran together.
     clock_hz
         Core clock sustained while measured, or ``None`` with ``clock_source`` saying why.
     convention
         What a byte or FLOP means here, e.g. ``write-allocate counted``.
+    mix
+        What the loop does: ``triad``, ``FMA+ADD 1:1``.
+    note
+        What a reader must know of the measurement: the working set, a disturbance.
+    measured
+        When, ISO 8601: a memory roof can move by a factor of two within minutes.
     """
 
     name: str
@@ -77,6 +84,9 @@ class Ceiling:
     clock_hz: float | None = None
     clock_source: str = ""
     convention: str = ""
+    mix: str = ""
+    note: str = ""
+    measured: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@
 
 struct ceilings_loop {
     const char *mix;       /* compute: "FMA+ADD 1:1"; memory: "read", "copy", "triad", "update", "copy NT", "triad NT" */
-    const char *isa;       /* "scalar", "SSE", "AVX2", "AVX-512", "NEON", "portable" */
-    const char *needs;     /* what the processor must have: "", "fma" (with AVX2), "avx512f" */
+    const char *isa;       /* "scalar", "SSE", "AVX", "AVX2", "AVX-512", "NEON" */
+    const char *needs;     /* what the processor must have: "", "avx", "fma" (with AVX2), "avx512f" */
     const char *precision; /* "f32", "f64" */
     const char *streams;   /* memory: a letter for each of a, b, c: r read, w written, u updated (read, then written),
                               n written with non-temporal stores; compute: "" */
@@ -22,8 +22,6 @@ uint32_t ceilings_loop_count(void);
 const struct ceilings_loop *ceilings_loop(uint32_t index);
 /* 1 if this processor and operating system can run the loop. */
 int ceilings_loop_usable(uint32_t index);
-/* Run one loop once on the calling thread; for whoever counts it. */
-uint64_t ceilings_loop_run(uint32_t index, uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 
 /* A region of memory for each thread, written by that thread on its processor, so that no page is the kernel's
    shared zero page and each lies on the thread's own memory node. */

@@ -32,11 +32,6 @@ int ceilings_loop_usable(uint32_t index)
     return index < ceilings_table_length && ceilings_isa_usable(&ceilings_table[index]);
 }
 
-uint64_t ceilings_loop_run(uint32_t index, uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
-{
-    return ceilings_loop_usable(index) ? ceilings_table[index].run(iterations, mask, a, b, c) : 0;
-}
-
 /* ---- threads that start together ---- */
 
 struct team {

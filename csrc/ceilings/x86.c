@@ -124,13 +124,14 @@ static const float ones_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1};
     }
 
 #define CLEAN "vzeroupper\n\t"
-#define VEX_LOOPS(name, feature, load, reg, LOAD, type, E)                                                         \
-    COMPUTE_LOOP(name##_fma, feature, load, reg, LOAD, type, MIX_FMA(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
+/* Without fused multiply-adds, 256-bit and scalar loops need no more than AVX. */
+#define VEX_LOOPS(name, feature, fused_feature, load, reg, LOAD, type, E)                                          \
+    COMPUTE_LOOP(name##_fma, fused_feature, load, reg, LOAD, type, MIX_FMA(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
     COMPUTE_LOOP(name##_add, feature, load, reg, LOAD, type, MIX_ADD(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
     COMPUTE_LOOP(name##_mul, feature, load, reg, LOAD, type, MIX_MUL(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
-    COMPUTE_LOOP(name##_fma_add_1_1, feature, load, reg, LOAD, type,                                               \
+    COMPUTE_LOOP(name##_fma_add_1_1, fused_feature, load, reg, LOAD, type,                                               \
                  MIX_FMA_ADD_1_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
-    COMPUTE_LOOP(name##_fma_add_2_1, feature, load, reg, LOAD, type,                                               \
+    COMPUTE_LOOP(name##_fma_add_2_1, fused_feature, load, reg, LOAD, type,                                               \
                  MIX_FMA_ADD_2_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
     COMPUTE_LOOP(name##_add_mul, feature, load, reg, LOAD, type, MIX_ADD_MUL(E##_F, E##_A, E##_M, E##_a, E##_m),   \
                  CLEAN)
@@ -140,12 +141,12 @@ static const float ones_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1};
     COMPUTE_LOOP(name##_add_mul, "sse2", "movupd", "xmm", LOAD_OLD, type,                                          \
                  MIX_ADD_MUL(NONE, E##_A, E##_M, NONE, E##_m), "")
 
-VEX_LOOPS(avx512_f64, "avx512f", "vmovupd", "zmm", LOAD_ZMM, f64, ZMM_PD)
-VEX_LOOPS(avx512_f32, "avx512f", "vmovupd", "zmm", LOAD_ZMM, f32, ZMM_PS)
-VEX_LOOPS(avx2_f64, "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f64, YMM_PD)
-VEX_LOOPS(avx2_f32, "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f32, YMM_PS)
-VEX_LOOPS(scalar_vex_f64, "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f64, XMM_SD)
-VEX_LOOPS(scalar_vex_f32, "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f32, XMM_SS)
+VEX_LOOPS(avx512_f64, "avx512f", "avx512f", "vmovupd", "zmm", LOAD_ZMM, f64, ZMM_PD)
+VEX_LOOPS(avx512_f32, "avx512f", "avx512f", "vmovupd", "zmm", LOAD_ZMM, f32, ZMM_PS)
+VEX_LOOPS(ymm_f64, "avx", "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f64, YMM_PD)
+VEX_LOOPS(ymm_f32, "avx", "avx2,fma", "vmovupd", "ymm", LOAD_YMM, f32, YMM_PS)
+VEX_LOOPS(scalar_vex_f64, "avx", "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f64, XMM_SD)
+VEX_LOOPS(scalar_vex_f32, "avx", "avx2,fma", "vmovupd", "xmm", LOAD_XMM, f32, XMM_SS)
 LEGACY_LOOPS(sse_f64, f64, OLD_PD)
 LEGACY_LOOPS(sse_f32, f32, OLD_PS)
 LEGACY_LOOPS(scalar_f64, f64, OLD_SD)
@@ -234,6 +235,10 @@ MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRI
         COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                                \
         COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                                \
         COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+#define AVX_ENTRIES(name, precision, lanes)                                                                        \
+    COMPUTE(name##_add, "AVX", "avx", precision, lanes, "ADD", MIX_ADD),                                           \
+        COMPUTE(name##_mul, "AVX", "avx", precision, lanes, "MUL", MIX_MUL),                                       \
+        COMPUTE(name##_add_mul, "AVX", "avx", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
 #define LEGACY_ENTRIES(name, isa, precision, lanes)                                                                \
     COMPUTE(name##_add, isa, "", precision, lanes, "ADD", MIX_ADD),                                                    \
         COMPUTE(name##_mul, isa, "", precision, lanes, "MUL", MIX_MUL),                                                \
@@ -250,8 +255,10 @@ MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRI
 const struct ceilings_loop ceilings_table[] = {
     VEX_ENTRIES(avx512_f64, "AVX-512", "avx512f", f64, 8),
     VEX_ENTRIES(avx512_f32, "AVX-512", "avx512f", f32, 16),
-    VEX_ENTRIES(avx2_f64, "AVX2", "fma", f64, 4),
-    VEX_ENTRIES(avx2_f32, "AVX2", "fma", f32, 8),
+    VEX_ENTRIES(ymm_f64, "AVX2", "fma", f64, 4),
+    VEX_ENTRIES(ymm_f32, "AVX2", "fma", f32, 8),
+    AVX_ENTRIES(ymm_f64, f64, 4),
+    AVX_ENTRIES(ymm_f32, f32, 8),
     LEGACY_ENTRIES(sse_f64, "SSE", f64, 2),
     LEGACY_ENTRIES(sse_f32, "SSE", f32, 4),
     VEX_ENTRIES(scalar_vex_f64, "scalar", "fma", f64, 1),
@@ -272,6 +279,8 @@ int ceilings_isa_usable(const struct ceilings_loop *loop)
         return __builtin_cpu_supports("avx512f") != 0;
     if (strcmp(loop->needs, "fma") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(loop->needs, "avx") == 0)
+        return __builtin_cpu_supports("avx") != 0;
     return 1;
 }
 #endif

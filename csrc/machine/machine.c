@@ -18,21 +18,6 @@ int machine_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *r)
 #endif
 }
 
-int machine_xcr0(uint64_t *value)
-{
-#if defined(__x86_64__)
-    uint32_t eax, ebx, ecx, edx, low, high;
-    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & (1u << 27))) /* OSXSAVE: without it xgetbv faults */
-        return -1;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    *value = (uint64_t)high << 32 | low;
-    return 0;
-#else
-    (void)value;
-    return -1;
-#endif
-}
-
 /* Not the time-stamp counter: it ticks at a fixed rate of its own, and the core does not. */
 double machine_seconds(void)
 {

@@ -2,8 +2,6 @@
 
 /* Fill eax, ebx, ecx, edx; 0, or -1 where there is no CPUID. */
 int machine_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *eax_ebx_ecx_edx);
-/* The register states the operating system saves (XCR0); 0, or -1 where it cannot be read. */
-int machine_xcr0(uint64_t *value);
 
 /* Seconds of a clock that nobody sets or slews. */
 double machine_seconds(void);

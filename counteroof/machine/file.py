@@ -1,0 +1,173 @@
+"""What ``--machine FILE`` takes: a machine file with ceilings, or caches alone, written by hand.
+
+A hand-written file asks "what would these kernels move on that machine?" and holds nothing but caches::
+
+    name = "Skylake Gold 6148"
+
+    [[cache]]
+    level = 1
+    size = "32 KiB"          # or bytes = 32768
+    ways = 8
+
+    [[cache]]
+    level = 3
+    size = "27.5 MiB"
+    ways = 11
+    shared_by = 20           # logical processors; 1 if left out
+    fill = "victim"          # inclusive, non-inclusive (if left out), victim
+    hashed = true            # true from L3 on if left out
+
+``line_bytes`` (64 if left out) stands at the top. The same keys in JSON will do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from pathlib import Path
+from typing import Any
+
+from .. import jsonio, units
+from ..errors import BadInput, MachineFileError, Problem
+from . import store, topology
+from .model import CacheLevel, Fill, Machine
+
+_TOP_KEYS = ("name", "line_bytes", "cache")
+_CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed")
+
+
+def load(path: Path, here: Machine | None = None) -> Machine:
+    """Return the machine that a file describes.
+
+    From a file with caches alone comes this machine (``here``, or as detected) with those caches and a note
+    that says so: times and ceilings stay those of this machine.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, as :class:`MachineFileError` if it has mistakes.
+    """
+    data = _read(path)
+    if isinstance(data, dict) and "schema" in data:
+        return store.from_json(data, str(path)).machine
+    name, caches = caches_from(data, str(path))
+    if here is None:
+        here = topology.detect(caches=caches)
+    note = (
+        f"the caches are those of {name} from {path}, not this machine's: bytes are what that machine would "
+        "move, times and ceilings are of this one"
+    )
+    return dataclasses.replace(here, caches=caches, notes=(*here.notes, note))
+
+
+def _read(path: Path) -> object:
+    """Return a file's content, JSON or TOML by its first character."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadInput(f"machine file {path} cannot be read: {reason}") from error
+    if text.lstrip().startswith("{"):
+        return jsonio.read_file(path, "machine file")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"machine file {path} is neither JSON nor TOML: {error}") from error
+
+
+def caches_from(data: object, where: str) -> tuple[str, tuple[CacheLevel, ...]]:
+    """Return the name and the caches in hand-written ``data``.
+
+    Raises
+    ------
+    MachineFileError
+        With all mistakes.
+    """
+    problems: list[Problem] = []
+    if not isinstance(data, dict):
+        raise MachineFileError([Problem(where, jsonio.shown(data), "an object")])
+    _unknown(data, _TOP_KEYS, where, problems)
+    name = _get(data, "name", str, "another machine", where, problems)
+    line = _get(data, "line_bytes", int, 64, where, problems)
+    entries = data.get("cache")
+    if not isinstance(entries, list) or not entries:
+        found = jsonio.shown(entries) if "cache" in data else "nothing"
+        problems.append(Problem(f"{where}: cache", found, "a list of caches ([[cache]] in TOML)"))
+        entries = []
+    levels: dict[int, CacheLevel] = {}
+    for index, entry in enumerate(entries):
+        at = f"{where}: cache[{index}]"
+        read = _cache(entry, line, at, problems)
+        if read is None:
+            continue
+        level, cache = read
+        if level in levels:
+            problems.append(Problem(f"{at}.level", f"{level} again", "each level once"))
+        levels[level] = cache
+    caches = tuple(levels[level] for level in sorted(levels))
+    if not problems:
+        problems = store.cache_problems(caches, f"{where}: cache")
+    if problems:
+        raise MachineFileError(problems)
+    return name, caches
+
+
+def _cache(entry: object, line: int, where: str, problems: list[Problem]) -> tuple[int, CacheLevel] | None:
+    """Return the level and the cache of one entry, or ``None`` after adding its mistakes."""
+    if not isinstance(entry, dict):
+        problems.append(Problem(where, jsonio.shown(entry), "a table"))
+        return None
+    before = len(problems)
+    _unknown(entry, _CACHE_KEYS, where, problems)
+    level = _get(entry, "level", int, None, where, problems)
+    ways = _get(entry, "ways", int, None, where, problems)
+    shared_by = _get(entry, "shared_by", int, 1, where, problems)
+    hashed = _get(entry, "hashed", bool, level is not None and level >= 3, where, problems)
+    fill = _get(entry, "fill", str, "non-inclusive", where, problems)
+    fills = typing.get_args(Fill)
+    if fill is not None and fill not in fills:
+        problems.append(Problem(f"{where}.fill", repr(fill), "one of " + ", ".join(map(repr, fills))))
+    size = _size(entry, where, problems)
+    if len(problems) > before:
+        return None
+    return level, CacheLevel(f"L{level}", size, ways, line, shared_by, fill, hashed, where.partition(":")[0])
+
+
+def _size(entry: dict[str, Any], where: str, problems: list[Problem]) -> int:
+    if ("size" in entry) == ("bytes" in entry):
+        found = "both size and bytes" if "size" in entry else "neither size nor bytes"
+        problems.append(Problem(where, found, "one of them, such as size = '32 KiB' or bytes = 32768"))
+        return 0
+    if "bytes" in entry:
+        return int(_get(entry, "bytes", int, None, where, problems) or 0)
+    text = _get(entry, "size", str, None, where, problems)
+    if text is None:
+        return 0
+    try:
+        return units.binary_size(text)
+    except ValueError:
+        problems.append(Problem(f"{where}.size", repr(text), "a size such as '32 KiB' or '27.5 MiB'"))
+        return 0
+
+
+def _get(
+    entry: dict[str, Any], key: str, kind: type, default: Any, where: str, problems: list[Problem]
+) -> Any:
+    """Return the value of a key, or the default; a key that is missing without a default is a mistake."""
+    names = {str: "a string", int: "an integer", bool: "true or false"}
+    if key not in entry:
+        if default is None:
+            problems.append(Problem(f"{where}.{key}", "nothing", names[kind]))
+        return default
+    value = entry[key]
+    if type(value) is not kind:  # a bool is an int to isinstance
+        problems.append(Problem(f"{where}.{key}", jsonio.shown(value), names[kind]))
+        return default
+    return value
+
+
+def _unknown(entry: dict[str, Any], known: tuple[str, ...], where: str, problems: list[Problem]) -> None:
+    for key in entry:
+        if key not in known:
+            problems.append(Problem(f"{where}.{key}", "a key nobody knows", "one of " + ", ".join(known)))

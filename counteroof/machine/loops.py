@@ -1,0 +1,178 @@
+"""The hand-written loops of ``csrc/ceilings`` as data, and the pinned threads that run and time them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import units
+from ..errors import MachineError
+from . import sysfs
+
+MOVED = {"r": 1, "w": 2, "u": 2, "n": 1}
+"""Times an element of a stream crosses the boundary to memory.
+
+A stored line is first fetched (write-allocate) and later written back, an updated one is fetched and written
+back, a non-temporal store only writes.
+"""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of the table in C; what its fields mean is said in ``csrc/ceilings/ceilings.h``."""
+
+    index: int
+    mix: str
+    isa: str
+    precision: str
+    streams: str
+    chunk_bytes: int
+    flops: int
+    fused: int
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one iteration moves across the boundary to memory."""
+        return self.chunk_bytes * sum(MOVED[stream] for stream in self.streams)
+
+    @property
+    def convention(self) -> str:
+        """What the bytes of a bandwidth, or the FLOPs of a peak, are."""
+        if not self.streams:
+            return "a fused multiply-add is two FLOPs"
+        element = f"{8 * sum(MOVED[stream] for stream in self.streams)} B an element"
+        if "w" in self.streams:
+            return f"write-allocate counted: {element}"
+        return f"non-temporal stores, no write-allocate: {element}" if "n" in self.streams else element
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds and iterations (of all threads) of each sample, and the clock probes after it."""
+
+    seconds: tuple[float, ...]
+    iterations: tuple[int, ...]
+    add_seconds: tuple[float, ...] = ()
+    multiply_seconds: tuple[float, ...] = ()
+    busy: float = 1.0
+    """Least share of the time that a thread was running."""
+
+    def __add__(self, other: Samples) -> Samples:
+        return Samples(
+            self.seconds + other.seconds,
+            self.iterations + other.iterations,
+            self.add_seconds + other.add_seconds,
+            self.multiply_seconds + other.multiply_seconds,
+            min(self.busy, other.busy),
+        )
+
+
+NO_SAMPLES = Samples((), ())
+
+
+def loops() -> tuple[Loop, ...]:
+    """Return the loops this processor can run, one for each mix, ISA and precision, the best encoding."""
+    from ..native import ffi, lib
+
+    found: dict[tuple[str, str, str], Loop] = {}
+    for index in range(lib.ceilings_loop_count()):
+        if not lib.ceilings_loop_usable(index):
+            continue
+        entry = lib.ceilings_loop(index)
+        mix, isa, precision, streams = (
+            ffi.string(text).decode() for text in (entry.mix, entry.isa, entry.precision, entry.streams)
+        )
+        loop = Loop(index, mix, isa, precision, streams, entry.chunk_bytes, entry.flops, entry.fused)
+        found.setdefault((mix, isa, precision), loop)  # the table has the better encoding first
+    if any(loop.isa == "AVX2" for loop in found.values()):
+        # the same loops as those of AVX2 without fused multiply-adds
+        return tuple(loop for loop in found.values() if loop.isa != "AVX")
+    return tuple(found.values())
+
+
+class Team:
+    """Threads pinned to processors while they measure, and their memory."""
+
+    def __init__(self, cpus: Sequence[int], bytes_each: int = 0) -> None:
+        from ..native import ffi, lib
+
+        self.cpus = tuple(cpus)
+        self._ffi, self._lib = ffi, lib
+        self._cpus = ffi.new("int32_t[]", list(cpus))
+        self._memory: Any = ffi.NULL
+        if bytes_each:
+            out = ffi.new("struct ceilings_memory **")
+            status = lib.ceilings_memory_new(len(cpus), self._cpus, bytes_each, out)
+            self._check(status, f"{units.binary_bytes(bytes_each * len(cpus))} of memory")
+            self._memory = ffi.gc(out[0], lib.ceilings_memory_free)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._memory != self._ffi.NULL:
+            self._ffi.release(self._memory)
+            self._memory = self._ffi.NULL
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        loop: Loop,
+        iterations: int,
+        samples: int,
+        *,
+        stream_bytes: int = 0,
+        wrapped: bool = False,
+        warmups: int = 2,
+        probe_operations: int = 0,
+    ) -> Samples:
+        """Return ``samples`` samples of ``iterations`` iterations on each thread.
+
+        Parameters
+        ----------
+        stream_bytes
+            Of each stream of each thread; a power of two if wrapped.
+        wrapped
+            Whether a sample goes round its streams, or goes on where the last one ended.
+        warmups
+            Samples run first and dropped.
+        probe_operations
+            Length of the clock chains after each sample; 0 for none.
+        """
+        threads = len(self.cpus)
+        new = self._ffi.new
+        seconds, done = new("double[]", samples), new("uint64_t[]", samples)
+        add, multiply = new("double[]", samples * threads), new("double[]", samples * threads)
+        result = new(
+            "struct ceilings_result *",
+            {"seconds": seconds, "iterations": done, "add_seconds": add, "multiply_seconds": multiply},
+        )
+        request = new(
+            "struct ceilings_job *",
+            {
+                "loop": loop.index,
+                "threads": threads,
+                "cpus": self._cpus,
+                "memory": self._memory if loop.streams else self._ffi.NULL,
+                "stream_bytes": stream_bytes,
+                "wrapped": wrapped,
+                "samples": samples,
+                "warmups": warmups,
+                "probe_operations": probe_operations,
+                "iterations": iterations,
+            },
+        )
+        self._check(self._lib.ceilings_run(request, result), f"the loop {loop.isa} {loop.mix}")
+        probes = (tuple(add), tuple(multiply)) if probe_operations else ((), ())
+        return Samples(tuple(seconds), tuple(done), *probes, busy=result.busy)
+
+    def _check(self, status: int, what: str) -> None:
+        if status:
+            raise MachineError(
+                f"{what} could not be run on processors {sysfs.cpu_list(self.cpus)}: {os.strerror(-status)}"
+            )

@@ -1,0 +1,190 @@
+"""Reads what the kernel says of the machine in ``/sys`` and ``/proc``; every answer may be missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import units
+
+CPU = "sys/devices/system/cpu"
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """One data or unified cache as one source describes it; ``None`` is what the source does not say.
+
+    ``inclusive`` (of the levels above) and ``hashed`` are known to CPUID alone.
+    """
+
+    level: int
+    bytes: int
+    ways: int | None
+    line_bytes: int | None
+    shared_by: int | None
+    inclusive: bool | None
+    hashed: bool | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The text files below a root folder; the root is ``/`` but for tests."""
+
+    root: Path
+
+    def text(self, path: str) -> str | None:
+        """Return a file's text without surrounding space, or ``None`` if it cannot be read or is empty."""
+        try:
+            content = (self.root / path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        return content.strip().strip("\0") or None
+
+    def number(self, path: str) -> int | None:
+        """Return a file's integer, or ``None``."""
+        text = self.text(path)
+        return int(text) if text and re.fullmatch(r"-?\d+", text) else None
+
+    def cpus(self, path: str) -> tuple[int, ...] | None:
+        """Return the processors of a list such as ``0-3,8``, or ``None``."""
+        text = self.text(path)
+        return None if text is None else parse_cpu_list(text)
+
+    def is_real(self) -> bool:
+        """Whether this is the machine that runs this code."""
+        return self.root == Path("/")
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...] | None:
+    """Return the numbers in ``0-3,8,10-11``, or ``None`` if that is not what ``text`` is."""
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if match is None:
+            return None
+        numbers.extend(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(numbers)
+
+
+def cpu_list(numbers: Iterable[int]) -> str:
+    """Return processors as the kernel writes them: ``0-3,8``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def caches_of(tree: Tree, cpu: int) -> tuple[CacheFacts, ...]:
+    """Return the data and unified caches of one processor, the nearest first; none if ``/sys`` hides them."""
+    found: dict[int, CacheFacts] = {}
+    folder = f"{CPU}/cpu{cpu}/cache"
+    for index in sorted(path.name for path in (tree.root / folder).glob("index*")):
+        one = f"{folder}/{index}"
+        level, kind, size = (
+            tree.number(f"{one}/level"),
+            tree.text(f"{one}/type"),
+            tree.text(f"{one}/size"),
+        )
+        if level is None or size is None or kind not in ("Data", "Unified"):
+            continue
+        try:
+            size_bytes = units.binary_size(size)
+        except ValueError:
+            continue
+        if size_bytes <= 0:
+            continue
+        line = tree.number(f"{one}/coherency_line_size") or None
+        shared = tree.cpus(f"{one}/shared_cpu_list")
+        found.setdefault(
+            level,
+            CacheFacts(
+                level,
+                size_bytes,
+                _ways(tree, one, size_bytes, line),
+                line,
+                len(shared) if shared else None,
+                None,
+                None,
+                "sysfs",
+            ),
+        )
+    return tuple(found[level] for level in sorted(found))
+
+
+def _ways(tree: Tree, folder: str, size: int, line: int | None) -> int | None:
+    """Return the ways; where the kernel has 0 or nothing, what the number of sets leaves."""
+    ways = tree.number(f"{folder}/ways_of_associativity")
+    sets = tree.number(f"{folder}/number_of_sets")
+    if not ways and sets and line and size % (sets * line) == 0:
+        ways = size // (sets * line)
+    return ways or None
+
+
+def cpuinfo(tree: Tree) -> dict[str, str]:
+    """Return the first processor's block of ``/proc/cpuinfo``."""
+    block: dict[str, str] = {}
+    for row in (tree.text("proc/cpuinfo") or "").splitlines():
+        key, colon, value = row.partition(":")
+        if not row.strip() and block:
+            break
+        if colon:
+            block.setdefault(key.strip(), value.strip())
+    return block
+
+
+def online(tree: Tree) -> tuple[int, ...] | None:
+    """Return the processors that are switched on, or ``None`` if neither ``/sys`` nor ``/proc`` tells."""
+    listed = tree.cpus(f"{CPU}/online")
+    if listed:
+        return listed
+    numbers = re.findall(r"^processor\s*:\s*(\d+)", tree.text("proc/cpuinfo") or "", re.MULTILINE)
+    return tuple(int(number) for number in numbers) or None
+
+
+def siblings(tree: Tree, cpu: int) -> tuple[int, ...]:
+    """Return the processors on the core of ``cpu``, itself included."""
+    topology = f"{CPU}/cpu{cpu}/topology"
+    for name in ("core_cpus_list", "thread_siblings_list"):
+        listed = tree.cpus(f"{topology}/{name}")
+        if listed and cpu in listed:
+            return listed
+    return (cpu,)
+
+
+def memory_bytes(tree: Tree) -> int | None:
+    """Return the memory of the machine, or ``None``."""
+    return _meminfo(tree, "MemTotal")
+
+
+def available_memory(tree: Tree) -> int | None:
+    """Return the bytes that may still be taken: what is free, or less if a control group limits it."""
+    limits = [_meminfo(tree, "MemAvailable")]
+    for limit, used in (
+        ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        most = tree.number(limit)
+        limits.append(None if most is None else max(0, most - (tree.number(used) or 0)))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def cpu_quota(tree: Tree) -> float | None:
+    """Return how many processors' time a control group allows, or ``None`` if it sets no limit."""
+    quota, _, period = (tree.text("sys/fs/cgroup/cpu.max") or "").partition(" ")
+    if not quota.isdigit():
+        quota = tree.text("sys/fs/cgroup/cpu/cpu.cfs_quota_us") or ""
+        period = tree.text("sys/fs/cgroup/cpu/cpu.cfs_period_us") or ""
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(quota) / int(period)
+
+
+def _meminfo(tree: Tree, key: str) -> int | None:
+    match = re.search(rf"^{key}:\s*(\d+) kB", tree.text("proc/meminfo") or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
