@@ -122,3 +122,29 @@ def test_counts_have_no_thousandth_part() -> None:
     assert units.flop_count(40_000_000) == "40.0 MFLOP"
     assert units.count(1_999_999) == "2.00 M"
     assert units.count(0.5) == "0.500"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("48K", 48 * 1024),
+        ("32768K", 32 * 1024**2),
+        ("48 KiB", 48 * 1024),
+        ("38.5 MiB", 77 * 1024**2 // 2),
+        ("1 GiB", 1024**3),
+        ("2T", 2 * 1024**4),
+        ("64 B", 64),
+        (" 4096 ", 4096),
+        ("0", 0),
+    ],
+)
+def test_sizes_are_read_with_binary_prefixes(text: str, size: int) -> None:
+    assert units.binary_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "K", "48 kB", "48 KB", "48k", "-1", "1.3 B", "1e3", "1,5 MiB", "48 Ki", "٤K"]
+)
+def test_what_is_no_size_for_certain_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a size such as"):
+        units.binary_size(text)

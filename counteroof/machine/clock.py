@@ -71,20 +71,22 @@ def from_probes(operations: int, add_seconds: Sequence[float], multiply_seconds:
     if not pairs:
         return Clock(None, "no probe of the clock ran")
     ratio = statistics.median(ratio for _, ratio in pairs)
-    if round(ratio) < 2 or abs(ratio - round(ratio)) > _WHOLE * ratio:
+    cycles = round(ratio)
+    agreeing = [rate for rate, one in pairs if abs(one - cycles) <= _SAME_RATIO * cycles]
+    if cycles < 2 or abs(ratio - cycles) > _WHOLE * ratio or not agreeing:
         return Clock(
             None,
             f"a multiplication took {ratio:.2f} times an addition, which is no whole number of cycles: "
             "the processor is emulated or was disturbed",
         )
-    agreeing = [rate for rate, one in pairs if abs(one - ratio) <= _SAME_RATIO * ratio]
     middle = statistics.median(agreeing)
     deviation = statistics.median(abs(rate - middle) for rate in agreeing)
     # 1.48 median deviations are one standard deviation of a normal spread
     limit = max(_OUTLIER * middle, _DEVIATIONS * 1.48 * deviation)
     kept = sorted(rate for rate in agreeing if abs(rate - middle) <= limit)
     hz = statistics.median(kept)
-    spread = (kept[(len(kept) * 9) // 10 - (len(kept) % 10 == 0)] - kept[len(kept) // 10]) / hz
+    last = len(kept) - 1
+    spread = (kept[round(0.9 * last)] - kept[round(0.1 * last)]) / hz
     source = f"{METHOD}; {len(kept)} of {len(pairs)} probes"
     if 2 * len(kept) < len(pairs):
         source += ", unsteady"

@@ -1,0 +1,148 @@
+"""What ``--machine FILE`` takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counteroof.errors import BadInput, MachineFileError
+from counteroof.machine import file, store
+from counteroof.machine.model import Machine
+from tests import factories
+
+SKYLAKE = """
+name = "Skylake Gold 6148"
+
+[[cache]]
+level = 1
+size = "32 KiB"
+ways = 8
+
+[[cache]]
+level = 2
+bytes = 1048576
+ways = 16
+
+[[cache]]
+level = 3
+size = "27.5 MiB"
+ways = 11
+shared_by = 20
+fill = "victim"
+"""
+
+
+def load(tmp_path: Path, text: str) -> Machine:
+    path = tmp_path / "machine.toml"
+    path.write_text(text)
+    return file.load(path, factories.machine())
+
+
+def mistakes(tmp_path: Path, text: str) -> str:
+    with pytest.raises(MachineFileError) as caught:
+        load(tmp_path, text)
+    return str(caught.value)
+
+
+def test_caches_of_another_machine_with_times_of_this_one(tmp_path: Path) -> None:
+    machine = load(tmp_path, SKYLAKE)
+    found = [(c.name, c.bytes, c.ways, c.line_bytes, c.shared_by, c.fill, c.hashed) for c in machine.caches]
+    assert found == [
+        ("L1", 32 << 10, 8, 64, 1, "non-inclusive", False),
+        ("L2", 1 << 20, 16, 64, 1, "non-inclusive", False),
+        ("L3", 28160 << 10, 11, 64, 20, "victim", True),
+    ]
+    assert machine.ceilings == factories.machine().ceilings
+    assert all(cache.source == str(tmp_path / "machine.toml") for cache in machine.caches)
+    assert any("caches are those of Skylake Gold 6148" in note for note in machine.notes)
+
+
+def test_the_same_keys_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps({"cache": [{"level": 1, "bytes": 65536, "ways": 4}]}))
+    (cache,) = file.load(path, factories.machine()).caches
+    assert (cache.name, cache.bytes) == ("L1", 65536)
+
+
+def test_a_machine_file_with_ceilings_is_taken_whole(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    store.save(factories.machine(), path)
+    assert file.load(path) == factories.machine()
+
+
+def test_without_a_machine_at_hand_this_one_is_detected(tmp_path: Path) -> None:
+    path = tmp_path / "machine.toml"
+    path.write_text(SKYLAKE)
+    assert file.load(path).caches[2].bytes == 28160 << 10
+
+
+def test_all_mistakes_are_reported(tmp_path: Path) -> None:
+    text = mistakes(
+        tmp_path,
+        """
+        name = 5
+        color = "red"
+        [[cache]]
+        level = 1
+        size = "32 kB"
+        ways = "8"
+        [[cache]]
+        level = true
+        size = "1 MiB"
+        bytes = 5
+        ways = 16
+        fill = "exclusive"
+        hash = true
+        """,
+    )
+    for part in (
+        "machine.toml.color: found a key nobody knows; expected one of name, line_bytes, cache",
+        "machine.toml.name: found 5; expected a string",
+        "cache[0].size: found '32 kB'; expected a size such as",
+        'cache[0].ways: found "8"; expected an integer',
+        "cache[1].level: found true; expected an integer",
+        "cache[1]: found both size and bytes",
+        "cache[1].fill: found 'exclusive'; expected one of 'inclusive'",
+        "cache[1].hash: found a key nobody knows",
+    ):
+        assert part in text
+    assert len(text.splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ("", "cache: found nothing; expected a list of caches"),
+        ("cache = []", "cache: found a list of 0"),
+        ("cache = [5]", "cache[0]: found 5; expected a table"),
+        ("[[cache]]\nlevel = 1\nways = 8", "found neither size nor bytes"),
+        ("[[cache]]\nsize = '32K'\nways = 8", "cache[0].level: found nothing"),
+        ("[[cache]]\nlevel = 2\nsize = '32K'\nways = 8", "found 'L2'; expected 'L1', levels in order"),
+        ("[[cache]]\nlevel = 1\nsize = '32K'\nways = 7", "expected a multiple of ways x line size (7 x 64"),
+        ("[[cache]]\nlevel = 1\nbytes = -64\nways = 1", "bytes: found -64; expected at least 1"),
+        ("line_bytes = 0\n[[cache]]\nlevel = 1\nbytes = 64\nways = 1", "line_bytes: found 0"),
+        (
+            "[[cache]]\nlevel = 1\nsize = '32K'\nways = 8\n[[cache]]\nlevel = 1\nsize = '32K'\nways = 8",
+            "cache[1].level: found 1 again; expected each level once",
+        ),
+    ],
+)
+def test_what_cannot_be_a_cache(tmp_path: Path, entries: str, message: str) -> None:
+    assert message in mistakes(tmp_path, entries)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        file.load(tmp_path / "none.toml")
+    path = tmp_path / "bad.toml"
+    path.write_text("= 5")
+    with pytest.raises(BadInput, match="neither JSON nor TOML"):
+        file.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="cannot be read"):
+        file.load(path)
+    path.write_text("{nothing")
+    with pytest.raises(BadInput, match="is not JSON"):
+        file.load(path)

@@ -1,0 +1,223 @@
+"""The loops do what their entries in the table say: counted by instruction, and seen in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from counteroof.errors import MachineError
+from counteroof.machine.loops import MOVED, Loop, Team, loops
+from counteroof.machine.topology import placement
+from counteroof.native import ffi, lib
+
+EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
+USABLE = loops()
+Array = npt.NDArray[np.float64]
+
+
+def text(entry: Any) -> str:
+    return " ".join(
+        ffi.string(part).decode() for part in (entry.isa, entry.precision, entry.mix, entry.needs)
+    )
+
+
+def call(loop: Loop, iterations: int, mask: int, *arrays: Array) -> int:
+    """Return the iterations that one loop reports, run on this thread."""
+    pointers = [ffi.cast("double *", array.ctypes.data) for array in arrays]
+    pointers += [ffi.NULL] * (3 - len(pointers))
+    return int(lib.ceilings_loop(loop.index).run(iterations, mask, *pointers))
+
+
+def aligned(elements: int, seed: int) -> Array:
+    """Return random numbers on a cache line."""
+    raw = np.random.default_rng(seed).uniform(1, 2, elements + 8)
+    skip = -raw.ctypes.data % 64 // 8
+    return raw[skip : skip + elements]
+
+
+# ---- the table ----
+
+
+def test_every_entry_is_complete() -> None:
+    for entry in EVERY:
+        streams = ffi.string(entry.streams).decode()
+        assert set(streams) <= set(MOVED)
+        assert bool(streams) == bool(entry.chunk_bytes), text(entry)
+        assert streams or entry.flops
+        assert entry.fused <= entry.flops
+        assert ffi.string(entry.precision).decode() in ("f32", "f64")
+
+
+def test_loops_are_one_for_each_mix_isa_and_precision() -> None:
+    keys = [(loop.mix, loop.isa, loop.precision) for loop in USABLE]
+    assert len(set(keys)) == len(keys)
+    assert {loop.precision for loop in USABLE if not loop.streams} == {"f32", "f64"}
+    assert {"read", "copy", "triad", "update"} <= {loop.mix for loop in USABLE}
+
+
+def test_write_allocate_follows_from_the_streams() -> None:
+    moved = {loop.mix: loop.moved_bytes * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
+    expected = {"read": 8, "copy": 24, "triad": 32, "update": 16, "copy NT": 16, "triad NT": 24}
+    assert moved == {mix: expected[mix] for mix in moved}
+
+
+def test_conventions_say_what_a_byte_is() -> None:
+    said = {loop.mix: loop.convention for loop in USABLE if loop.streams}
+    assert said["triad"] == "write-allocate counted: 32 B an element"
+    assert said["read"] == "8 B an element"
+    if "triad NT" in said:
+        assert said["triad NT"] == "non-temporal stores, no write-allocate: 24 B an element"
+
+
+# ---- what a loop does ----
+
+
+@pytest.mark.parametrize("loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix}")
+@pytest.mark.parametrize("iterations", [1, 2, 7])
+def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> None:
+    elements = iterations * loop.chunk_bytes // 8
+    arrays = [aligned(elements, seed) for seed in range(len(loop.streams))]
+    assert call(loop, iterations, 2**64 - 1, *arrays) == iterations
+
+
+@pytest.mark.parametrize(
+    "loop", [one for one in USABLE if one.streams], ids=lambda loop: f"{loop.isa} {loop.mix}"
+)
+def test_a_memory_loop_touches_its_chunks_and_no_more(loop: Loop) -> None:
+    iterations = 5
+    elements = iterations * loop.chunk_bytes // 8
+    arrays = [aligned(elements + 64, seed) for seed in range(len(loop.streams))]
+    before = [array.copy() for array in arrays]
+    call(loop, iterations, 2**64 - 1, *arrays)
+    expected = [array.copy() for array in before]
+    inside = slice(0, elements)
+    if loop.mix.startswith("copy"):
+        expected[0][inside] = before[1][inside]
+    elif loop.mix.startswith("triad"):
+        expected[0][inside] = before[1][inside] + before[2][inside]  # the factor is 1
+    for array, want in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(array, want)
+
+
+@pytest.mark.parametrize("mix", ["copy", "triad"])
+def test_a_mask_makes_a_loop_go_round(mix: str) -> None:
+    loop = next(one for one in USABLE if one.mix == mix)
+    elements = 4 * loop.chunk_bytes // 8
+    arrays = [aligned(2 * elements, seed) for seed in range(len(loop.streams))]
+    before = arrays[0].copy()
+    assert call(loop, 11, 4 * loop.chunk_bytes - 1, *arrays) == 11
+    assert not np.any(arrays[0][:elements] == before[:elements])
+    np.testing.assert_array_equal(arrays[0][elements:], before[elements:])
+
+
+# ---- every instruction, counted by a decoder that knows nothing of the table ----
+
+
+def loop_body(entry: Any) -> list[Any]:
+    """Return the instructions between a loop's first instruction and its backward jump."""
+    iced = pytest.importorskip("iced_x86")
+    address = int(ffi.cast("uintptr_t", entry.run))
+    code = bytes(ffi.buffer(ffi.cast("char *", address), 2048))
+    seen: list[Any] = []
+    for instruction in iced.Decoder(64, code, ip=address):
+        seen.append(instruction)
+        target = instruction.near_branch_target
+        if instruction.is_jcc_short_or_near and address < target < instruction.ip:
+            return [one for one in seen if one.ip >= target]
+    raise AssertionError(f"no loop in {text(entry)}")
+
+
+@pytest.mark.x86_64
+@pytest.mark.parametrize("entry", EVERY, ids=text)
+def test_flops_claimed_are_those_of_the_instructions(entry: Any) -> None:
+    flops = pytest.importorskip("counteroof.instrument.flops")
+    counted = fused = 0
+    for instruction in loop_body(entry):
+        rule = flops.rule_for(instruction)
+        assert rule is not None or not flops.is_floating_point(instruction)
+        if rule is not None:
+            assert rule.precision == ffi.string(entry.precision).decode()
+            counted += rule.flops()
+            fused += rule.flops() if rule.op == "fma" else 0
+    assert (counted, fused) == (entry.flops, entry.fused)
+
+
+@pytest.mark.x86_64
+@pytest.mark.parametrize("entry", [one for one in EVERY if one.chunk_bytes], ids=text)
+def test_bytes_claimed_are_those_of_the_instructions(entry: Any) -> None:
+    iced = pytest.importorskip("iced_x86")
+    info = iced.InstructionInfoFactory()
+    loaded = stored = past_the_cache = 0
+    for instruction in loop_body(entry):
+        for memory in info.info(instruction).used_memory():
+            size = iced.MemorySizeExt.size(memory.memory_size)
+            if memory.access in (iced.OpAccess.READ, iced.OpAccess.READ_WRITE):
+                loaded += size
+            if memory.access in (iced.OpAccess.WRITE, iced.OpAccess.READ_WRITE):
+                non_temporal = instruction.mnemonic in (iced.Mnemonic.VMOVNTPD, iced.Mnemonic.MOVNTPD)
+                past_the_cache += size if non_temporal else 0
+                stored += 0 if non_temporal else size
+    streams = ffi.string(entry.streams).decode()
+    chunk = entry.chunk_bytes
+    assert loaded == chunk * sum(streams.count(kind) for kind in "ru")
+    assert stored == chunk * sum(streams.count(kind) for kind in "wu")
+    assert past_the_cache == chunk * streams.count("n")
+
+
+# ---- the threads that run them ----
+
+
+def a_loop(mix: str) -> Loop:
+    return next(one for one in USABLE if one.mix == mix)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_sample_counts_the_iterations_of_all_threads(threads: int) -> None:
+    try:
+        cpus = placement(threads)
+    except ValueError:
+        pytest.skip("one processor")
+    with Team(cpus, 4 << 20) as team:
+        for loop, wrapped in ((a_loop("ADD"), False), (a_loop("triad"), False), (a_loop("triad"), True)):
+            samples = team.run(
+                loop, 100, 5, stream_bytes=1 << 20, wrapped=wrapped, warmups=1, probe_operations=640
+            )
+            assert samples.iterations == (100 * threads,) * 5
+            assert len(samples.seconds) == 5
+            assert len(samples.add_seconds) == len(samples.multiply_seconds) == 5 * threads
+            assert min(samples.seconds + samples.add_seconds + samples.multiply_seconds) > 0
+            assert 0 < samples.busy < 1.1
+
+
+def test_the_callers_affinity_is_left_alone() -> None:
+    import os
+
+    before = os.sched_getaffinity(0)
+    with Team(placement(1), 1 << 20) as team:
+        team.run(a_loop("ADD"), 10, 2)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_job_larger_than_its_memory_is_refused() -> None:
+    with Team(placement(1), 1 << 20) as team:
+        with pytest.raises(MachineError, match="Invalid argument"):
+            team.run(a_loop("triad"), 1, 1, stream_bytes=64 << 20)
+        with pytest.raises(MachineError, match="Invalid argument"):
+            team.run(a_loop("read"), 1, 1, stream_bytes=96 * 1024, wrapped=True)  # no power of two
+    with Team(placement(1)) as team, pytest.raises(MachineError, match="Invalid argument"):
+        team.run(a_loop("read"), 1, 1, stream_bytes=1 << 20)
+
+
+def test_a_processor_that_is_not_there_is_named() -> None:
+    with pytest.raises(MachineError, match=r"processors 4000: Invalid argument"):
+        Team((4000,), 1 << 20)
+    with Team((4000,)) as team, pytest.raises(MachineError, match="processors 4000"):
+        team.run(a_loop("ADD"), 1, 1)
+
+
+def test_memory_that_cannot_be_had_is_an_error() -> None:
+    with pytest.raises(MachineError, match=r"of memory could not be"):
+        Team(placement(1), 1 << 60)
