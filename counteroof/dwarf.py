@@ -206,7 +206,7 @@ def _separate_file(elf: ElfFile) -> ElfFile | None:
         if not path.is_file() or path.samefile(elf.path):
             continue
         try:
-            found = ElfFile(path, debug_only=True)
+            found = ElfFile(path, shared=False)
         except LibraryError:
             continue
         same = found.build_id == elf.build_id if elf.build_id else zlib.crc32(found.data) == checksum

@@ -93,11 +93,11 @@ class ElfFile:
     ----------
     path
         The file; every reason why it cannot be used as a shared library raises :class:`LibraryError`.
-    debug_only
-        Accept a separate debug file, which has the section headers of the library but not its contents.
+    shared
+        Refuse what is not a shared library. Separate debug files and executables are read without.
     """
 
-    def __init__(self, path: Path, *, debug_only: bool = False) -> None:
+    def __init__(self, path: Path, *, shared: bool = True) -> None:
         self.path = path
         self.data = _contents(path)
         self._check_identity()
@@ -126,7 +126,7 @@ class ElfFile:
             )
         self.segments = self._table(_SEGMENT, segments, segment_size, segment_count, "program headers")
         self.sections = self._read_sections(sections, size, count, names)
-        if not debug_only:
+        if shared:
             self._check_shared()
 
     def _check_identity(self) -> None:
@@ -259,7 +259,9 @@ class ElfFile:
     @cached_property
     def exports(self) -> tuple[Export, ...]:
         """Exported functions, sorted by name; the default version of a name comes first."""
-        section = self.sections[".dynsym"]
+        section = self.sections.get(".dynsym")
+        if section is None:
+            return ()
         versions = self._symbol_versions(section.size // _SYMBOL.size)
         definitions = self._version_names() if versions else {}
         strings = self._by_index[section.link]

@@ -45,6 +45,9 @@ __all__ = [
 ]
 
 
+_DAMAGE = (struct.error, IndexError, KeyError, OverflowError)  # what reading a spoiled file leads to
+
+
 class Library:
     """A shared library as its file describes it.
 
@@ -56,9 +59,9 @@ class Library:
         The exported functions, sorted by name.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = True) -> None:
         self.path = path
-        self._elf = ElfFile(path)
+        self._elf = ElfFile(path, shared=shared)
         self.exports: tuple[Export, ...] = self._elf.exports
 
     @property
@@ -182,7 +185,7 @@ def open_library(path: str | os.PathLike[str]) -> Library:
     found = locate(path)
     try:
         return Library(found)
-    except (struct.error, IndexError, KeyError, OverflowError) as error:
+    except _DAMAGE as error:
         raise LibraryError(f"{found}: damaged ELF file ({error}); copy or build it again") from None
 
 
@@ -275,30 +278,37 @@ def load(path: str | os.PathLike[str]) -> LoadedLibrary:
 
 
 def address_to_symbol(path: str | os.PathLike[str], offset: int) -> str | None:
-    """Return the name of the function that contains an offset (address minus load base) of a library."""
-    found = _library_at(path).symbol_at(offset)
+    """Return the name of the function at an offset (address minus load base) of a mapped file, or ``None``."""
+    library = _mapped(path)
+    found = library.symbol_at(offset) if library else None
     return found[0] if found else None
 
 
 def source_line(path: str | os.PathLike[str], offset: int) -> tuple[str, int] | None:
-    """Return source file and line of an offset (address minus load base) of a library, or ``None``."""
-    return _library_at(path).line_at(offset)
+    """Return source file and line at an offset (address minus load base) of a mapped file, if known."""
+    library = _mapped(path)
+    return library.line_at(offset) if library else None
 
 
 def describe_address(path: str | os.PathLike[str], offset: int) -> str:
-    """Return an offset of a library in words: ``daxpy+0x1c (axpy.c:12)``, as far as that is known."""
-    library = _library_at(path)
-    symbol, line = library.symbol_at(offset), library.line_at(offset)
-    name = demangle([symbol[0]])[symbol[0]] if symbol else ""
-    text = f"{name}+{symbol[1]:#x}" if symbol else f"{library.path.name}+{offset:#x}"
+    """Return an offset of a mapped file in words: ``daxpy+0x1c (axpy.c:12)``, as far as that is known."""
+    library = _mapped(path)
+    symbol = library.symbol_at(offset) if library else None
+    line = library.line_at(offset) if library else None
+    name = demangle([symbol[0]])[symbol[0]] if symbol else os.path.basename(path)
+    text = f"{name}+{symbol[1] if symbol else offset:#x}"
     return f"{text} ({os.path.basename(line[0])}:{line[1]})" if line else text
 
 
-def _library_at(path: str | os.PathLike[str]) -> Library:
-    status = os.stat(path)
-    return _opened(os.fspath(path), status.st_mtime_ns, status.st_size)
+def _mapped(path: str | os.PathLike[str]) -> Library | None:
+    """Return a file that code was mapped from, executables too; ``None`` for others, such as ``[vdso]``."""
+    try:
+        status = os.stat(path)
+        return _opened(os.fspath(path), status.st_mtime_ns, status.st_size)
+    except (OSError, LibraryError, *_DAMAGE):
+        return None
 
 
 @functools.lru_cache(maxsize=16)
 def _opened(path: str, modified: int, size: int) -> Library:
-    return open_library(path)
+    return Library(Path(path).absolute(), shared=False)

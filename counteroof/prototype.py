@@ -137,7 +137,12 @@ def _preprocessed(path: Path, cflags: Sequence[str]) -> str:
         flag for flag in cflags if flag.startswith(("-I", "-D", "-U", "-std=", "-isystem", "-include", "-m"))
     ]
     command = [*compiler, "-E", "-P", "-x", "c", *flags, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LibraryError(f"header {path}: the preprocessor cannot be run ({error})") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise LibraryError(f"header {path}: the preprocessor stopped: " + "\n".join(lines[:5]))

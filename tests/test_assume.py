@@ -55,10 +55,10 @@ def test_names_of_sizes_become_the_parameter(name: str) -> None:
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("int incx", "1"), ("int stride", "1"), ("int nsteps", "1"), ("int iterations", "1"), ("int ntimes", "1"),
-        ("int threads", "1"), ("bool fast", "1"), ("int lda", "n"), ("int stop", "n"), ("int start", "0"),
-        ("int offset", "0"), ("enum order o", "0"), ("float alpha", "1.0"), ("unsigned char size", "1"),
-        ("double n", "1.0"), ("int i", "1"),
+        ("int incx", "1"), ("int stride", "1"), ("int nsteps", "1"), ("int iterations", "1"),
+        ("int ntimes", "1"), ("int threads", "1"), ("bool fast", "1"), ("int lda", "n"),
+        ("int stop", "n"), ("int start", "0"), ("int offset", "0"), ("enum order o", "0"),
+        ("float alpha", "1.0"), ("unsigned char size", "1"), ("double n", "1.0"), ("int i", "1"),
     ],
 )  # fmt: skip
 def test_other_numbers_have_harmless_values(parameter: str, value: str) -> None:

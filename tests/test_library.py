@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from counteroof.errors import LibraryError
 from counteroof.library import (
+    Library,
     address_to_symbol,
     describe_address,
     locate,
@@ -258,6 +260,20 @@ class TestAddress:
     def test_outside_all_functions_has_no_symbol(self, library: Path) -> None:
         assert address_to_symbol(library, 8) is None
         assert describe_address(library, 8) == "libtest.so+0x8"
+
+    def test_of_an_executable_is_named_too(self, tmp_path: Path) -> None:
+        (tmp_path / "main.c").write_text(
+            "int helper(int x) { return x; }\nint main(void) { return helper(0); }"
+        )
+        path = link(tmp_path, ["gcc", "-g", "-O0", "main.c"], "program")
+        starts = {name: start for start, _, name in Library(path, shared=False)._code_index[1]}
+        assert describe_address(path, starts["helper"]) == "helper+0x0 (main.c:1)"
+
+    @pytest.mark.parametrize("name", ["[vdso]", "/nonexistent/lib.so", __file__])
+    def test_of_something_else_stays_a_number(self, name: str) -> None:
+        assert describe_address(name, 16) == f"{os.path.basename(name)}+0x10"
+        assert address_to_symbol(name, 16) is None
+        assert source_line(name, 16) is None
 
     def test_of_assembly_without_sizes_reaches_to_the_next_symbol(self, tmp_path: Path) -> None:
         (tmp_path / "asm.s").write_text(".text\n.globl one\none:\n nop\n nop\n.globl two\ntwo:\n ret\n")
