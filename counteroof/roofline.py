@@ -154,14 +154,7 @@ def choose_roof(ceilings: Sequence[Ceiling], precision: str | None, threads: int
     A DRAM ceiling whose bytes lack the write-allocates is no roof for actual bytes. Where there is no ceiling
     of this number of threads the nearest is taken, and the notes say so; another precision is never taken.
     """
-    comparable = [
-        ceiling
-        for ceiling in ceilings
-        if ceiling.kind == "bandwidth"
-        and ceiling.level == "dram"
-        and OTHER_CONVENTION not in ceiling.convention
-    ]
-    bandwidth, notes = _highest(comparable, threads, "DRAM bandwidth")
+    bandwidth, notes = _highest(dram_ceilings(ceilings), threads, "DRAM bandwidth")
     if precision is None:
         return Roof(bandwidth, None, notes)
     matching = [
@@ -169,6 +162,22 @@ def choose_roof(ceilings: Sequence[Ceiling], precision: str | None, threads: int
     ]
     compute, more = _highest(matching, threads, f"{precision} compute")
     return Roof(bandwidth, compute, notes + more)
+
+
+def dram_ceilings(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return the DRAM bandwidths whose bytes are all those moved, write-allocates included."""
+    return tuple(
+        ceiling
+        for ceiling in ceilings
+        if ceiling.kind == "bandwidth"
+        and ceiling.level == "dram"
+        and OTHER_CONVENTION not in ceiling.convention
+    )
+
+
+def named(ceilings: Sequence[Ceiling], name: str, threads: int) -> Ceiling | None:
+    """Return the ceiling of this name that holds for a kernel with ``threads`` threads."""
+    return _highest([ceiling for ceiling in ceilings if ceiling.name == name], threads, name)[0]
 
 
 def place(observation: Observation, ceilings: Sequence[Ceiling]) -> Placement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counteroof.count.base import FlopClass
-from counteroof.roofline import Observation, Placement, choose_roof, place, precision_of, ridge
+from counteroof.roofline import Observation, Placement, choose_roof, named, place, precision_of, ridge
 
 from .factories import CEILINGS, N, bandwidth, compute
 
@@ -90,6 +90,19 @@ def test_a_bandwidth_without_write_allocates_is_no_roof_for_actual_bytes() -> No
     stream = bandwidth("STREAM", 80, convention="write-allocate not counted")
     assert place(observed(), (*ROOFS, stream)).ceiling == "DRAM"
     assert place(observed(), (PEAK, stream)).notes == ("no DRAM bandwidth ceiling was measured",)
+
+
+def test_a_ceiling_is_found_by_name_and_threads() -> None:
+    two = bandwidth("DRAM", 90, threads=2)
+    assert named((DRAM, two, PEAK), "DRAM", 1) is DRAM
+    assert named((DRAM, two, PEAK), "DRAM", 2) is two
+    assert named((DRAM, two, PEAK), "DRAM", 8) is two
+    assert named((DRAM, two, PEAK), "L3", 1) is None
+
+
+def test_non_temporal_stores_make_a_roof_too() -> None:
+    streaming = bandwidth("DRAM non-temporal copy", 80, convention="non-temporal stores, no write-allocate")
+    assert place(observed(), (*ROOFS, streaming)).ceiling == "DRAM non-temporal copy"
 
 
 def test_no_bytes_is_no_dram_traffic_and_not_infinity() -> None:

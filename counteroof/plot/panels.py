@@ -14,7 +14,7 @@ from ..machine.model import Ceiling
 from ..report.columns import BOUNDS
 from ..report.legend import conditions
 from ..results import KernelResult, Results
-from ..roofline import Bound, Roof, choose_roof, ridge
+from ..roofline import Bound, Roof, choose_roof, dram_ceilings, ridge
 
 LONGEST_NAME = 30
 """Characters of a kernel's name on the picture; the middle of longer ones is cut out."""
@@ -119,12 +119,7 @@ def _panel(ceilings: Sequence[Ceiling], precision: str, threads: int, dots: tupl
     roof = choose_roof(ceilings, precision, threads)
     bandwidths: list[Ceiling] = []
     if roof.bandwidth is not None:
-        bandwidths = [
-            one
-            for one in ceilings
-            if (one.kind, one.level, one.threads, one.convention)
-            == ("bandwidth", "dram", roof.bandwidth.threads, roof.bandwidth.convention)
-        ]
+        bandwidths = [one for one in dram_ceilings(ceilings) if one.threads == roof.bandwidth.threads]
     computes: list[Ceiling] = []
     if roof.compute is not None:
         computes = [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from .. import units
 from ..machine.model import Ceiling
 from ..results import KernelResult, Results
+from ..roofline import named
 from .columns import BOUNDS, NO_TRAFFIC, SOURCE_LETTERS
 
 _HOW = {
@@ -47,14 +48,15 @@ def sources(results: Results) -> list[str]:
 
 def roofs(results: Results) -> list[str]:
     """Return one line for each ceiling that binds a kernel of the table."""
-    used: dict[str, str] = {}
+    used: dict[str, None] = {}
     for kernel in results.kernels:
-        if kernel.placement is not None and kernel.placement.ceiling and kernel.placement.bound:
-            used[kernel.placement.ceiling] = BOUNDS[kernel.placement.bound]
-    by_name = {ceiling.name: ceiling for ceiling in results.machine.ceilings}
-    return [
-        f"bound {bound} = {ceiling_text(by_name[name])}" for name, bound in used.items() if name in by_name
-    ]
+        placed = kernel.placement
+        if placed is None or placed.ceiling is None or placed.bound is None:
+            continue
+        ceiling = named(results.machine.ceilings, placed.ceiling, kernel.threads)
+        words = ceiling_text(ceiling) if ceiling is not None else f"{placed.ceiling}, not in this file"
+        used[f"bound {BOUNDS[placed.bound]} = {words}"] = None
+    return list(used)
 
 
 def ceiling_text(ceiling: Ceiling) -> str:

@@ -173,6 +173,14 @@ def test_a_ceiling_without_a_clock_says_so() -> None:
     assert "bound DRAM = DRAM: 99.0 GB/s (AVX-512, 2 threads, clock unknown)" in table.markdown(whole)
 
 
+def test_a_roof_of_several_thread_counts_is_that_of_the_kernel() -> None:
+    roofs = (bandwidth("DRAM", 50), bandwidth("DRAM", 90, threads=2))
+    kernels = (result("one", ceilings=roofs), result("two", threads=2, ceilings=roofs))
+    text = table.markdown(results(*kernels, ceilings=roofs))
+    assert "bound DRAM = DRAM: 50.0 GB/s (AVX-512, 1 thread, 4.18 GHz)" in text
+    assert "bound DRAM = DRAM: 90.0 GB/s (AVX-512, 2 threads, 4.18 GHz)" in text
+
+
 def test_what_holds_for_all_kernels_is_said_once() -> None:
     note = "pages: 4 KiB frames at random"
     many = [result(f"k{i}", counted=triad(notes=(note,))) for i in range(12)]
