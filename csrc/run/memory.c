@@ -1,0 +1,38 @@
+/* Memory between unreadable guards. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include "run/run.h"
+
+uint64_t run_map(uint64_t bytes, uint64_t guard)
+{
+    if (bytes > UINT64_MAX - 2 * guard) return 0;
+    /* Accounted as writable memory at once, so that a refusal comes here and not as a crash at a later write. */
+    char *all = mmap(NULL, bytes + 2 * guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) return 0;
+    if (mprotect(all, guard, PROT_NONE) || mprotect(all + guard + bytes, guard, PROT_NONE)) {
+        munmap(all, bytes + 2 * guard);
+        return 0;
+    }
+    return (uint64_t)(uintptr_t)(all + guard);
+}
+
+void run_unmap(uint64_t start, uint64_t bytes, uint64_t guard)
+{
+    munmap((void *)(uintptr_t)(start - guard), bytes + 2 * guard);
+}
+
+int run_protect(uint64_t start, uint64_t bytes, uint32_t writable)
+{
+    return mprotect((void *)(uintptr_t)start, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ) ? errno : 0;
+}
+
+uint64_t run_find_other(uint64_t start, uint64_t bytes, uint8_t value)
+{
+    const uint8_t *p = (const uint8_t *)(uintptr_t)start;
+    for (uint64_t i = 0; i < bytes; i++)
+        if (p[i] != value) return i;
+    return bytes;
+}
