@@ -65,7 +65,8 @@ struct part {
 #define EACH(type, expression) \
     do { \
         type *data = part->data; \
-        for (uint64_t i = part->begin; i < part->end; i++) data[i] = (type)(expression); \
+        const uint64_t every = part->how->every; \
+        for (uint64_t i = part->begin; i < part->end; i++) data[i * every] = (type)(expression); \
         return 0; \
     } while (0)
 #define EACH_INTEGER(expression) \

@@ -23,15 +23,19 @@ double run_cold_seconds(uint64_t function, const struct run_frame *frame, uint64
 /* Evicts the ranges from all caches; 0 if this architecture has no instruction for it. */
 uint32_t run_flush(const struct run_range *ranges, uint32_t count);
 
+/* A handle of the loaded library, and the address of one of its functions (`version` may be empty); 0 on failure. */
+uint64_t run_open_library(const char *path);
+uint64_t run_find_function(uint64_t library, const char *name, const char *version);
+
 /* `bytes` of memory between two unreadable guards of `guard` bytes (all multiples of the page); 0 if there is none. */
 uint64_t run_map(uint64_t bytes, uint64_t guard);
 void run_unmap(uint64_t start, uint64_t bytes, uint64_t guard);
-/* Makes whole pages writable (1) or read-only (0); returns 0 or errno. */
-int run_protect(uint64_t start, uint64_t bytes, uint32_t writable);
+/* Makes whole pages unreadable (0), read-only (1) or writable (2); returns 0 or errno. */
+int run_protect(uint64_t start, uint64_t bytes, uint32_t access);
 /* Offset of the first byte that is not `value`, or `bytes`. */
 uint64_t run_find_other(uint64_t start, uint64_t bytes, uint8_t value);
 
-/* How an array is filled; element i depends on the seed and i alone, whatever the number of threads. */
+/* How an array is filled. Element i depends on the seed and i alone, whatever the number of threads. */
 enum run_fill_kind {
     RUN_FILL_CONSTANT,    /* first */
     RUN_FILL_ARANGE,      /* first + i * step */
@@ -50,6 +54,7 @@ struct run_fill {
     double first_float, last_float, step_float;
     int64_t first, last, step; /* for u64 the same bits */
     uint64_t per_row, columns;
+    uint32_t every; /* only each `every`-th number of the array is written: 2 for the real parts of complex numbers */
     uint32_t threads;
 };
 /* Fills and so touches every page; returns 0, or -1 for a kind that does not go with the type. */

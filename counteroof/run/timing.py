@@ -1,0 +1,141 @@
+"""Seconds of a call, measured by pyperf in processes of their own.
+
+pyperf's manager starts the measuring processes one after the other (``bench.py``), each with arrays of its own, so
+that the samples see different memory layouts. The loop between the two clock readings is in C.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import KernelFailed
+from .faults import make_record
+from .outcome import failure_of, read_json
+from .plan import Plan
+from .supervise import python_command, supervise
+
+JOB = "bench.pickle"
+RESULT = "pyperf.json"
+MANAGER = "manager.txt"
+MIN_TIME = 0.02
+"""Seconds a sample lasts at least: a million times the clock's resolution, with a C loop around the calls."""
+TIMED_SECONDS = 1.0
+"""What all samples together take, roughly, as long as that leaves enough of them."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call, as sampled.
+
+    Attributes
+    ----------
+    samples
+        Seconds per call of every sample, all processes together.
+    loops
+        Calls per sample.
+    warmups
+        Samples thrown away at the start of each process.
+    processes
+        Number of processes that contributed samples.
+    pyperf_json
+        pyperf's own result, with its metadata.
+    """
+
+    samples: tuple[float, ...]
+    loops: int
+    warmups: int
+    processes: int
+    pyperf_json: Mapping[str, Any]
+
+    @property
+    def median(self) -> float:
+        """Median of the samples, in seconds per call."""
+        return statistics.median(self.samples)
+
+
+class Settings(NamedTuple):
+    """How much to measure; ``loops`` 0 leaves the number to pyperf's calibration."""
+
+    processes: int
+    values: int
+    warmups: int
+    loops: int
+    min_time: float = MIN_TIME
+
+
+class BenchJob(NamedTuple):
+    """What the measuring processes need."""
+
+    plan: Plan
+    settings: Settings
+
+
+def settings_for(seconds: float, cold: bool) -> Settings:
+    """Return how much to measure of a kernel whose call takes about so many seconds.
+
+    A call that lasts a sample needs no calibration, and neither does one that finds the caches flushed each time.
+    """
+    loops = 1 if cold or seconds >= MIN_TIME else 0
+    if seconds >= 5:
+        return Settings(2, 1, 0, loops)
+    if seconds >= 0.5:
+        return Settings(2, 2, 0, loops)
+    processes = 3 if seconds < 0.1 else 2
+    values = int(TIMED_SECONDS / (processes * max(seconds, MIN_TIME)))
+    return Settings(processes, min(max(values, 2), 5), 1, loops)
+
+
+def measure(plan: Plan, folder: Path, env: Mapping[str, str], seconds: float, time_limit: float) -> Timing:
+    """Time a kernel whose call takes about ``seconds``.
+
+    Raises
+    ------
+    KernelFailed
+        If a call fails or the time limit is over.
+    """
+    job = BenchJob(plan, settings_for(seconds, plan.cold))
+    (folder / JOB).write_bytes(pickle.dumps(job))
+    make_record(folder)
+    ended = supervise(python_command("counteroof.run.bench", str(folder)), env, time_limit)
+    result = read_json(folder / RESULT)
+    if ended.status > 0 and not ended.timed_out:
+        ended = replace(ended, status=_worker_status(folder))
+    failure = failure_of(folder, ended, "failure.json", time_limit, isinstance(result, dict))
+    if failure:
+        raise KernelFailed(failure.kind, failure.message)
+    return read_timing(result)
+
+
+def _worker_status(folder: Path) -> int:
+    """Return the status of the worker that made pyperf's manager give up; 0 if it ended well, but without a result."""
+    try:
+        told = (folder / MANAGER).read_text()
+    except OSError:
+        return 0
+    match = re.search(r"exit code (-?\d+)", told)
+    return int(match[1]) if match else 0
+
+
+def read_timing(result: Mapping[str, Any]) -> Timing:
+    """Return what a pyperf result says.
+
+    Raises
+    ------
+    KernelFailed
+        With kind ``internal`` if it holds no samples.
+    """
+    benchmark = result["benchmarks"][0]
+    runs = [run for run in benchmark["runs"] if run.get("values")]
+    if not runs:
+        raise KernelFailed("internal", "pyperf's result has no samples")
+    common = {**result.get("metadata", {}), **benchmark.get("metadata", {})}
+    loops = {**common, **runs[0].get("metadata", {})}.get("loops", 1)
+    samples = tuple(float(value) for run in runs for value in run["values"])
+    warmups = len(runs[0].get("warmups") or ())
+    return Timing(samples, int(loops), warmups, len(runs), dict(result))
