@@ -1,8 +1,8 @@
 """The kernel's arrays, each between unreadable guards so that a write past either end is noticed.
 
-An array ends as close to the guard behind it as its alignment allows. The bytes that remain between array and guard
-hold a canary. Every page is written when the array is filled: a page that never was written reads from one shared
-zero page, at cache speed.
+An array ends as close to the guard behind it as its alignment allows. The bytes that remain between array
+and guard hold a canary. Every page is written when the array is filled: a page that never was written reads
+from one shared zero page, at cache speed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..native import ffi, lib
 from .plan import ELEMENT_TYPES, ArrayPlan
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-GUARD = 1 << 20
-"""Bytes of each guard; wide enough that a loop that runs one row too far still hits it."""
+GUARD = 1 << 28
+"""Bytes of each guard: addresses only, and wide enough to be hit by most indices that are wrong."""
 CANARY = 0xCB
 MAX_FILL_THREADS = 4
 
@@ -40,7 +40,9 @@ class GuardedMemory:
         self._mapped = _round_up(max(size, 1), PAGE) + spare
         self._map: int = lib.run_map(self._mapped, GUARD)
         if not self._map:
-            raise KernelFailed("setup", f"no memory for {name} ({size} bytes); make the kernel's parameters smaller")
+            raise KernelFailed(
+                "setup", f"no memory for {name} ({size} bytes); make the kernel's parameters smaller"
+            )
         self.start = (self._map + self._mapped - size) // align * align
         self.first_page = self.start // PAGE * PAGE
         self.page_bytes = _round_up(self.start + max(size, 1), PAGE) - self.first_page
@@ -70,14 +72,19 @@ class GuardedMemory:
     def damage(self) -> str | None:
         """Say where the canaries around the array were overwritten, or return ``None``."""
         end = self.start + self.bytes
-        found = lib.run_find_other(end, self._behind, CANARY)
-        if found < self._behind:
-            return f"wrote past the end of {self.name}: the byte at {found} beyond its {self.bytes} bytes has changed"
-        content = ffi.buffer(self.pointer(self.first_page), self._before)[:]
-        if content.count(CANARY) != self._before:
-            last = max(i for i, byte in enumerate(content) if byte != CANARY)
-            return f"wrote before the start of {self.name}: the byte {self._before - last} before it has changed"
+        if lib.run_find_other(end, self._behind, CANARY) < self._behind:
+            changed = self._changed(end, self._behind)
+            told = f"bytes {changed[0]} to {changed[-1]} beyond it"
+            return f"wrote just past the end of {self.name} ({self.bytes} bytes), {told}"
+        if lib.run_find_other(self.first_page, self._before, CANARY) < self._before:
+            changed = [self._before - place for place in self._changed(self.first_page, self._before)]
+            told = f"{changed[0]} to {changed[-1]} bytes before it"
+            return f"wrote just before the start of {self.name} ({self.bytes} bytes), {told}"
         return None
+
+    def _changed(self, start: int, size: int) -> list[int]:
+        content = ffi.buffer(self.pointer(start), size)[:]
+        return [place for place, byte in enumerate(content) if byte != CANARY]
 
     def free(self) -> None:
         if self._map:
@@ -109,14 +116,18 @@ class GuardedArray(GuardedMemory):
             how.kind, how.every, count = getattr(lib, fill.kind), 2, count // 2
         how.first_float, how.last_float, how.step_float = fill.first, fill.last, fill.step
         if self.plan.dtype[0] in "iu":
-            how.first, how.last, how.step = (_signed(int(value)) for value in (fill.first, fill.last, fill.step))
+            how.first, how.last, how.step = (
+                _signed(int(value)) for value in (fill.first, fill.last, fill.step)
+            )
         how.per_row, how.columns = fill.per_row, fill.columns
         self._run(count, how)
 
     def _run(self, count: int, how: Any) -> None:
         if lib.run_fill(self.start, count, how):
             kind = self.plan.fill.kind.removeprefix("RUN_FILL_").lower()
-            raise KernelFailed("input", f"array {self.name} of {self.plan.dtype} cannot be filled with {kind}")
+            raise KernelFailed(
+                "input", f"array {self.name} of {self.plan.dtype} cannot be filled with {kind}"
+            )
 
     def _load(self, path: str) -> None:
         import numpy as np
@@ -131,7 +142,8 @@ class GuardedArray(GuardedMemory):
         if content.dtype != wanted or content.shape != self.plan.shape:
             raise KernelFailed(
                 "input",
-                f"array {self.name}: {path} holds {content.dtype} {content.shape}; expected {wanted} {self.plan.shape}",
+                f"array {self.name}: {path} holds {content.dtype} {content.shape}; "
+                f"expected {wanted} {self.plan.shape}",
             )
         np.frombuffer(self.view(), wanted).reshape(self.plan.shape)[...] = content
 
@@ -154,71 +166,3 @@ def _fill_threads() -> int:
     except OSError:
         one_node = True
     return min(len(os.sched_getaffinity(0)), MAX_FILL_THREADS) if one_node else 1
-
-
-def available_memory() -> int | None:
-    """Return the bytes that can be had without pushing anything out, or ``None`` if the system does not tell."""
-    free = _meminfo("MemAvailable")
-    for folder in _control_groups():
-        limit = _number(f"{folder}/memory.max")
-        used = _number(f"{folder}/memory.current")
-        if limit is not None and used is not None:
-            # The group's file cache counts as used, but goes when memory is wanted.
-            room = limit - used + (_statistic(f"{folder}/memory.stat", "inactive_file") or 0)
-            free = room if free is None else min(free, room)
-    return free
-
-
-def _meminfo(key: str) -> int | None:
-    kib = _statistic("/proc/meminfo", f"{key}:")
-    return None if kib is None else kib * 1024
-
-
-def _statistic(path: str, key: str) -> int | None:
-    try:
-        with open(path) as file:
-            for line in file:
-                words = line.split()
-                if words and words[0] == key:
-                    return int(words[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _number(path: str) -> int | None:
-    try:
-        with open(path) as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None  # no such group, or "max"
-
-
-def _control_groups() -> list[str]:
-    """Return the folders of this process's control group (version 2) and the groups around it."""
-    try:
-        with open("/proc/self/cgroup") as file:
-            path = next((line[3:].strip() for line in file if line.startswith("0::")), "/")
-    except OSError:
-        path = "/"
-    parts = [part for part in path.split("/") if part and part != ".."]
-    return ["/sys/fs/cgroup/" + "/".join(parts[:depth]) for depth in range(len(parts), -1, -1)]
-
-
-def huge_page_bytes(spans: dict[str, tuple[int, int]]) -> dict[str, int]:
-    """Return how many bytes of each array lie on huge pages; ``spans`` gives start and bytes by name."""
-    found = dict.fromkeys(spans, 0)
-    inside: list[str] = []
-    try:
-        with open("/proc/self/smaps") as file:
-            for line in file:
-                head = line.split(maxsplit=1)[0]
-                if "-" in head and not head.endswith(":"):
-                    low, high = (int(text, 16) for text in head.split("-"))
-                    inside = [name for name, (start, size) in spans.items() if start < high and start + size > low]
-                elif inside and head == "AnonHugePages:":
-                    for name in inside:
-                        found[name] += int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        return dict.fromkeys(spans, 0)
-    return found

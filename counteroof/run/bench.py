@@ -16,11 +16,11 @@ from .supervise import python_command
 from .timing import JOB, MANAGER, RESULT, BenchJob
 
 if TYPE_CHECKING:
-    from .faults import Recorder
+    from .record import Recorder
 
 
 def main() -> None:
-    """Measure what the job in the folder given as the first argument asks for; pyperf adds its own arguments."""
+    """Measure what the job in the folder (the first argument) asks for; pyperf adds its own arguments."""
     folder = Path(sys.argv[1])
     job: BenchJob = pickle.loads((folder / JOB).read_bytes())
     if "--worker" in sys.argv:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, KernelFailed, Problem
-from .faults import make_record
 from .outcome import Failure, failure_of, raised, read_json
 from .prepare import Bound, bind
+from .record import make_record
 from .supervise import environment, python_command, supervise
 from .timing import Timing, measure
 from .worker import CHECKED, FAILURE, JOB, Job, task_file
@@ -46,8 +46,8 @@ class KernelRun:
     measurements
         One for each finished task, in the order of the tasks.
     checked
-        True if the result was that of the reference, False if not, ``None`` if there is none or it did not come to
-        that.
+        True if the result was that of the reference, False if not, ``None`` if there is none or it did not
+        come to that.
     failure
         Why something is missing.
     library, build, signature
@@ -83,8 +83,8 @@ def execute(
     case
         What to run.
     tasks
-        Counters, as ``module:function``; each is called in the worker with the prepared call and ``options``, and
-        returns a Measurement.
+        Counters, as ``module:function``; each is called in the worker with the prepared call and
+        ``options``, and returns a Measurement.
     options
         Given to the tasks; must be picklable.
     time_limit
@@ -125,7 +125,8 @@ class _Run:
             self.stage("build", self.build)
             with tempfile.TemporaryDirectory(prefix="counteroof-") as folder:
                 seconds = self.stage("check", lambda: self.work(Path(folder)))
-                # A counter that failed takes nothing away from the plain calls, so those are timed all the same.
+                # A counter that failed takes nothing away from the plain calls, so those are timed all the
+                # same.
                 if self.time and seconds is not None and time.monotonic() < self.deadline:
                     self.stage("time", lambda: self.measure(Path(folder), seconds))
         except (KernelFailed, BadInput) as error:
@@ -149,7 +150,7 @@ class _Run:
         self.deadline = time.monotonic() + self.limit  # compiling is not the kernel's fault
 
     def work(self, folder: Path) -> float | None:
-        """Check and count in one process, which so needs to fill the arrays once; return seconds of a call."""
+        """Check and count in one process, which fills the arrays once; return the seconds of a call."""
         assert self.bound is not None
         job = Job(self.case, self.bound.plan, self.tasks, self.options)
         (folder / JOB).write_bytes(pickle.dumps(job))
@@ -200,5 +201,7 @@ def _measurement(data: Any) -> Measurement:
     problems: list[Problem] = []
     measurement = from_json(Measurement, data, "", problems)
     if measurement is None:
-        raise KernelFailed("internal", f"the counter's result cannot be read: {'; '.join(map(str, problems))}")
+        raise KernelFailed(
+            "internal", f"the counter's result cannot be read: {'; '.join(map(str, problems))}"
+        )
     return measurement

@@ -12,9 +12,10 @@ from typing import Any
 
 from ..errors import KernelFailed
 from ..native import ffi, lib
-from .arrays import GuardedArray, GuardedMemory, Span, available_memory, huge_page_bytes
-from .faults import Recorder
+from .arrays import GuardedArray, GuardedMemory, Span
+from .memory import available_memory, huge_page_bytes
 from .plan import ELEMENT_TYPES, FLOAT_REGISTERS, STACK_WORDS, Call, Plan
+from .record import Recorder
 
 Value = int | float | None
 
@@ -46,9 +47,15 @@ class LiveCall:
         self.plan = plan
         self._recorder = recorder
         if not lib.run_int_registers():
-            raise KernelFailed("setup", f"kernels cannot be called on this architecture ({os.uname().machine})")
+            raise KernelFailed(
+                "setup", f"kernels cannot be called on this architecture ({os.uname().machine})"
+            )
         self._memory: dict[str, GuardedArray] = {}
+        self._blocks: list[GuardedMemory] = []
         self._made_by_setup: dict[str, bytes] = {}
+        # Before the arrays: the loader then puts the library near the others, as in a program of its own, and code
+        # that is made for it can reach both.
+        library = self._load()
         self.note("making the arrays")
         self._check_memory()
         self._blocks = [GuardedMemory(name, len(content)) for name, content in plan.blocks]
@@ -59,10 +66,6 @@ class LiveCall:
         self.refill()
         if recorder is not None:
             recorder.layout(plan.library, self._layout())
-        self.note("loading the library", plan.library)
-        library = _open(plan.library)
-        if recorder is not None:
-            recorder.install()  # once more: the library may have put its own handlers in front
         self._results: dict[str, int] = {}
         for call in plan.setup:
             self._set_up(call, _find(library, plan.library, call.symbol))
@@ -71,11 +74,22 @@ class LiveCall:
         self.function = _find(library, plan.library, plan.kernel.symbol)
         self.frame = self._frame(plan.kernel)
         self._float = ffi.new("double *")
+        if plan.cold:
+            self.flush()  # fails here if it cannot be done, and not unnoticed in a timing
 
     def note(self, phase: str, detail: str = "") -> None:
         """Have it written down that this comes next."""
         if self._recorder is not None:
             self._recorder.note(phase, detail)
+
+    def _load(self) -> int:
+        if self._recorder is not None:
+            self._recorder.layout(self.plan.library, [])
+        self.note("loading the library", self.plan.library)
+        library = _open(self.plan.library)
+        if self._recorder is not None:
+            self._recorder.install()  # once more: the library may have put its own handlers in front
+        return library
 
     def _check_memory(self) -> None:
         wanted = sum(array.bytes for array in self.plan.arrays)
@@ -83,10 +97,11 @@ class LiveCall:
         if available is not None and wanted > available:
             raise KernelFailed(
                 "setup",
-                f"the arrays need {wanted} bytes and {available} are available; make the kernel's parameters smaller",
+                f"the arrays need {wanted} bytes and {available} are available; "
+                "make the kernel's parameters smaller",
             )
 
-    # -- calling -------------------------------------------------------------------------------------------------
+    # -- calling
 
     def call(self) -> Value:
         """Call the kernel once and return its value (``None`` for a ``void`` function)."""
@@ -94,21 +109,26 @@ class LiveCall:
         return self._value(self.plan.kernel.returns, bits)
 
     def seconds(self, loops: int) -> float:
-        """Return the seconds of ``loops`` calls; with ``cache = "cold"`` the arrays are flushed before each."""
+        """Return the seconds of ``loops`` calls, the arrays flushed before each if ``cache = "cold"``."""
         if not self.plan.cold:
             return float(lib.run_loop_seconds(self.function, self.frame, loops))
-        return float(lib.run_cold_seconds(self.function, self.frame, loops, self._ranges, len(self._memory)))
+        ranges = self._ranges
+        return float(lib.run_cold_seconds(self.function, self.frame, loops, ranges, len(ranges)))
 
     def flush(self) -> None:
         """Evict all arrays from all caches."""
-        if not lib.run_flush(self._ranges, len(self._memory)):
-            raise KernelFailed("setup", f"caches cannot be flushed on this architecture ({os.uname().machine})")
+        if not lib.run_flush(self._ranges, len(self._ranges)):
+            raise KernelFailed(
+                "setup", f"caches cannot be flushed on this architecture ({os.uname().machine})"
+            )
 
     @functools.cached_property
     def _ranges(self) -> Any:
-        return ffi.new("struct run_range[]", [(memory.start, memory.bytes) for memory in self._memory.values()])
+        return ffi.new(
+            "struct run_range[]", [(memory.start, memory.bytes) for memory in self._memory.values()]
+        )
 
-    # -- memory --------------------------------------------------------------------------------------------------
+    # -- memory
 
     @functools.cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -164,7 +184,7 @@ class LiveCall:
     def _regions(self) -> list[GuardedMemory]:
         return [*self._memory.values(), *self._blocks]
 
-    # -- the frame -----------------------------------------------------------------------------------------------
+    # -- the frame
 
     def _frame(self, call: Call) -> Any:
         """Deal the arguments out to registers and stack words: those of each kind in order."""
@@ -183,17 +203,21 @@ class LiveCall:
                 frame.stack[words] = bits
                 words += 1
             else:
-                raise KernelFailed("input", f"{call.symbol} takes more than {STACK_WORDS} arguments on the stack")
+                raise KernelFailed(
+                    "input", f"{call.symbol} takes more than {STACK_WORDS} arguments on the stack"
+                )
         frame.stack_words = words
         frame.returns_float = {"f64": 1, "f32": 2}.get(call.returns, 0)
         return frame
 
     def _bits(self, kind: str, bits: int, name: str) -> int:
         if kind == "array":
-            return self._memory[name].start
-        if kind == "block":
-            return self._blocks[bits].start
-        return self._results[name] if kind == "result" else bits
+            bits = self._memory[name].start
+        elif kind == "block":
+            bits = self._blocks[bits].start
+        elif kind == "result":
+            bits = self._results[name]
+        return bits
 
     def _returned(self, result: str) -> str:
         return next(call.returns for call in self.plan.setup if call.result == result)
@@ -208,7 +232,7 @@ class LiveCall:
         size = ELEMENT_TYPES[returns][2]
         return int.from_bytes(bits.to_bytes(8, "little")[:size], "little", signed=returns[0] == "i")
 
-    # -- set-up calls --------------------------------------------------------------------------------------------
+    # -- set-up calls
 
     def _set_up(self, call: Call, function: int) -> None:
         self.note("set-up call", call.symbol)
@@ -228,8 +252,9 @@ class LiveCall:
     def _after_setup(self) -> None:
         """Settle what the arrays hold before the first call.
 
-        A planner scribbles over its arguments to try things out, so arrays with contents of their own get those
-        again. What a set-up call put into an array of zeros (a packed copy, a table) it put there on purpose.
+        A planner scribbles over its arguments to try things out, so arrays with contents of their own get
+        those again. What a set-up call put into an array of zeros (a packed copy, a table) it put there on
+        purpose.
         """
         self.check_guards()
         for name, memory in self._memory.items():

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KernelFailed
-from .faults import Death, explain, location, read_record
+from .explain import explain, location
+from .record import Death, read_record
 from .supervise import Ended
 
 SHOWN_OUTPUT = 300
@@ -17,8 +18,8 @@ SHOWN_OUTPUT = 300
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a kernel has no full result; ``kind`` is one of those of :class:`~counteroof.errors.KernelFailed`, or
-    ``internal`` for a mistake of counteroof itself."""
+    """Why a kernel has no full result; ``kind`` is one of those of :class:`~counteroof.errors.KernelFailed`,
+    or ``internal`` for a mistake of counteroof itself."""
 
     kind: str
     message: str
@@ -32,7 +33,9 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def failure_of(folder: Path, ended: Ended, failure_file: str, time_limit: float, finished: bool) -> Failure | None:
+def failure_of(
+    folder: Path, ended: Ended, failure_file: str, time_limit: float, finished: bool
+) -> Failure | None:
     """Return why the process that worked in this folder failed, or ``None`` if it did all it had to."""
     told = read_json(folder / failure_file)
     if isinstance(told, dict):
@@ -45,16 +48,18 @@ def failure_of(folder: Path, ended: Ended, failure_file: str, time_limit: float,
         place = location(death) if death.signal else ""
         return Failure(
             "timeout",
-            f"{during} was still running when its {time_limit:g} s were over" + (f", {place}" if place else "")
+            f"{during} was still running when its {time_limit:g} s were over"
+            + (f", {place}" if place else "")
             + "; raise the limit with --time-limit or time_limit in the spec, or make the parameters smaller",
         )
     if ended.status < 0:
         kind, what = explain(death, -ended.status)
         return Failure(kind, f"{during} was ended by {what}{_quoted(ended)}")
     if death.phase in ("", "done"):
-        return Failure("internal", f"the worker ended with status {ended.status} and no result{_quoted(ended)}")
+        return Failure(
+            "internal", f"the worker ended with status {ended.status} and no result{_quoted(ended)}"
+        )
     return Failure("exit", f"{during} ended the process with status {ended.status} (exit){_quoted(ended)}")
-
 
 
 def _during(death: Death) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .live import LiveCall, Value
-from .plan import Plan, make_plan
+from .plan import Plan
+from .planning import make_plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..build import KernelBuild
     from ..library import Signature
     from ..spec import KernelCase
-    from .faults import Recorder
+    from .record import Recorder
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,11 @@ class PreparedCall(LiveCall):
         from ..spec import DTYPES
 
         returns = self.plan.kernel.returns
-        return None if value is None else np.dtype(DTYPES["u64" if returns == "pointer" else returns][0]).type(value)
+        return (
+            None
+            if value is None
+            else np.dtype(DTYPES["u64" if returns == "pointer" else returns][0]).type(value)
+        )
 
 
 def prepare(case: KernelCase) -> PreparedCall:

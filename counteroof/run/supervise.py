@@ -69,15 +69,15 @@ def environment(env: Mapping[str, str], threads: int) -> dict[str, str]:
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs ``main()`` of a module; the current folder is kept out of the module path."""
+    """Return the command that runs ``main()`` of a module; the current folder is not searched for modules."""
     return [sys.executable, "-P", "-c", f"from {module} import main; main()", *arguments]
 
 
 def supervise(command: Sequence[str], env: Mapping[str, str], time_limit: float) -> Ended:
     """Run a command to its end, or to the end of its time, in a process group of its own.
 
-    The whole group is killed when the command ends, its time is up, or an exception (Ctrl-C) passes through. When
-    its time is up it first gets SIGXCPU, upon which a worker records where it is.
+    The whole group is killed when the command ends, its time is up, or an exception (Ctrl-C) passes through.
+    When its time is up it first gets SIGXCPU, upon which a worker records where it is.
     """
     try:
         process = subprocess.Popen(
@@ -112,7 +112,7 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 
 
 class _Output:
-    """Reads the child's output as it comes, so that the child never waits for us, and keeps a bounded part of it."""
+    """Reads the child's output as it comes, so that the child never waits, and keeps a bounded part of it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -131,8 +131,8 @@ class _Output:
     def follow(self, deadline: float) -> bool:
         """Read until the child has ended, and return True; or until the deadline, and return False.
 
-        The end of the output is no sign of the child's end, nor the other way round: a child may close its output
-        and go on, or leave it to a grandchild.
+        The end of the output is no sign of the child's end, nor the other way round: a child may close its
+        output and go on, or leave it to a grandchild.
         """
         while not self._ended():
             left = deadline - time.monotonic()

@@ -1,7 +1,7 @@
 """Seconds of a call, measured by pyperf in processes of their own.
 
-pyperf's manager starts the measuring processes one after the other (``bench.py``), each with arrays of its own, so
-that the samples see different memory layouts. The loop between the two clock readings is in C.
+pyperf's manager starts the measuring processes one after the other (``bench.py``), each with arrays of its
+own, so that the samples see different memory layouts. The loop between the two clock readings is in C.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import KernelFailed
-from .faults import make_record
 from .outcome import failure_of, read_json
 from .plan import Plan
+from .record import make_record
 from .supervise import python_command, supervise
 
 JOB = "bench.pickle"
@@ -79,7 +79,8 @@ class BenchJob(NamedTuple):
 def settings_for(seconds: float, cold: bool) -> Settings:
     """Return how much to measure of a kernel whose call takes about so many seconds.
 
-    A call that lasts a sample needs no calibration, and neither does one that finds the caches flushed each time.
+    A call that lasts a sample needs no calibration, and neither does one that finds the caches flushed each
+    time.
     """
     loops = 1 if cold or seconds >= MIN_TIME else 0
     if seconds >= 5:
@@ -113,7 +114,7 @@ def measure(plan: Plan, folder: Path, env: Mapping[str, str], seconds: float, ti
 
 
 def _worker_status(folder: Path) -> int:
-    """Return the status of the worker that made pyperf's manager give up; 0 if it ended well, but without a result."""
+    """Return the status of the worker that made pyperf give up; 0 if it ended well, but without a result."""
     try:
         told = (folder / MANAGER).read_text()
     except OSError:
