@@ -117,7 +117,9 @@ def location(death: Death) -> str:
     callers = [
         (mapped, word)
         for word in death.stack
-        if (mapped := _find(death.maps, word)) and mapped.path == death.library and _follows_call(mapped, word)
+        if (mapped := _find(death.maps, word))
+        and mapped.path == death.library
+        and _follows_call(mapped, word)
     ]
     if not callers:
         return text

@@ -5,9 +5,10 @@ This is done once, in the parent.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import KernelFailed
 from .plan import ArrayPlan, Fill, Plan
@@ -54,7 +55,7 @@ def make_plan(case: KernelCase, library: str, signatures: Sequence[Signature]) -
     return Plan(
         case.label,
         library,
-        tuple(_array_plan(array, case) for array in spec.arrays),
+        tuple(array_plan(array, case.params) for array in spec.arrays),
         tuple(blocks),
         tuple(setup),
         kernel,
@@ -62,56 +63,56 @@ def make_plan(case: KernelCase, library: str, signatures: Sequence[Signature]) -
     )
 
 
-def _array_plan(array: ArrayArg, case: KernelCase) -> ArrayPlan:
-    fill = _fill(array, array.init.kind, array.init.values(case.params))
-    shape = array.shape_at(case.params)
-    return ArrayPlan(
-        array.name, array.dtype, shape, array.bytes_at(case.params), array.align, array.access, fill
-    )
+def array_plan(array: ArrayArg, params: Mapping[str, int | float]) -> ArrayPlan:
+    """Return an array with its extents and contents as numbers."""
+    shape, size = array.shape_at(params), array.bytes_at(params)
+    fill = _fill(array, array.init.kind, array.init.values(params), math.prod(shape))
+    return ArrayPlan(array.name, array.dtype, shape, size, array.align, array.access, fill)
 
 
-def _fill(array: ArrayArg, kind: str, options: Mapping[str, object]) -> Fill:
-    def number(key: str, default: float) -> float:
-        value = options[key]
-        return value if isinstance(value, int | float) else default
-
+def _fill(array: ArrayArg, kind: str, options: Mapping[str, Any], count: int) -> Fill:
+    """Return the contents of an array of ``count`` elements; every number in it is known to fit its type."""
     # The name is part of the seed, so that two arrays of one kernel differ without a word in the spec.
-    seed = (zlib.crc32(array.name.encode()) << 32) + int(number("seed", 0)) if "seed" in options else 0
-    seed %= 1 << 64
+    seed = ((zlib.crc32(array.name.encode()) << 32) + int(options.get("seed") or 0)) % (1 << 64)
+    real_only = array.dtype[0] == "c"
     whole = array.dtype[0] in "iu"
-    if kind == "zeros":
-        return Fill("RUN_FILL_CONSTANT")
-    if kind == "constant":
-        return Fill(
-            "RUN_FILL_CONSTANT", first=_whole(array, number("value", 0)), real_only=array.dtype[0] == "c"
-        )
-    if kind == "arange":
-        first, step = _whole(array, number("start", 0)), _whole(array, number("step", 1))
-        return Fill("RUN_FILL_ARANGE", first=first, step=step, real_only=array.dtype[0] == "c")
-    if kind == "random" and whole:
-        bits = int(array.dtype[1:])
-        low, high = number("low", 0), number("high", min(1 << (bits - 2), 1 << 30))
-        return Fill("RUN_FILL_RANDOM", seed, first=_whole(array, low), last=_whole(array, high - 1))
-    if kind == "random":
-        return Fill("RUN_FILL_RANDOM", seed, first=number("low", 0), last=number("high", 1))
-    if kind == "permutation":
-        return Fill("RUN_FILL_PERMUTATION", seed)
-    per_row = int(number("nnz_per_row", 0))
-    if kind == "csr_indptr":
-        return Fill("RUN_FILL_INDPTR", per_row=per_row)
-    if kind == "csr_indices":
-        return Fill("RUN_FILL_INDICES", seed, per_row=per_row, columns=int(number("cols", 0)))
-    if kind == "file":
-        return Fill("file", path=str(options["path"]))
+    match kind:
+        case "zeros":
+            return Fill("RUN_FILL_CONSTANT")
+        case "constant":
+            return Fill("RUN_FILL_CONSTANT", first=_held(array, options["value"]), real_only=real_only)
+        case "arange":
+            first, step = options["start"], options["step"]
+            _held(array, first + (count - 1) * step)
+            return Fill("RUN_FILL_ARANGE", first=_held(array, first), step=step, real_only=real_only)
+        case "random":
+            low = 0 if options["low"] is None else options["low"]
+            high = options["high"]
+            if not whole:
+                return Fill("RUN_FILL_RANDOM", seed, first=low, last=1 if high is None else high)
+            if high is None:
+                high = min(1 << (int(array.dtype[1:]) - 2), 1 << 30)
+            return Fill("RUN_FILL_RANDOM", seed, first=_held(array, low), last=_held(array, high - 1))
+        case "permutation":
+            _held(array, count - 1)
+            return Fill("RUN_FILL_PERMUTATION", seed)
+        case "csr_indptr":
+            _held(array, (count - 1) * options["nnz_per_row"])
+            return Fill("RUN_FILL_INDPTR", per_row=int(options["nnz_per_row"]))
+        case "csr_indices":
+            _held(array, options["cols"] - 1)
+            per_row, columns = int(options["nnz_per_row"]), int(options["cols"])
+            return Fill("RUN_FILL_INDICES", seed, per_row=per_row, columns=columns)
+        case "file":
+            return Fill("file", path=options["path"])
     raise KernelFailed("input", f"array {array.name}: {kind!r} is no known way to fill an array")
 
 
-def _whole(array: ArrayArg, value: float) -> float:
-    """Check that a value fits the array's type: an integer array holds whole numbers of its range."""
+def _held(array: ArrayArg, value: int | float) -> int | float:
+    """Return a number that the array is to hold; an integer array holds whole numbers of its range only."""
     if array.dtype[0] not in "iu":
         return value
     if value != int(value) or not fits(int(value), int(array.dtype[1:]) // 8, array.dtype[0] == "i"):
-        raise KernelFailed(
-            "input", f"array {array.name}: {value} is not a number that {array.dtype} can hold"
-        )
+        told = f"{array.dtype} cannot hold {value}, which its {array.init.kind} contents have"
+        raise KernelFailed("input", f"array {array.name}: {told}")
     return int(value)

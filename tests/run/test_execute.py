@@ -10,7 +10,17 @@ import pytest
 
 from counteroof.formula import Formula
 from counteroof.run.execute import KernelRun, execute
-from counteroof.spec import Argument, ArrayRef, KernelCase, LibrarySpec, NullArg, ResultArg, ScalarArg, SetupCall, array
+from counteroof.spec import (
+    Argument,
+    ArrayRef,
+    KernelCase,
+    LibrarySpec,
+    NullArg,
+    ResultArg,
+    ScalarArg,
+    SetupCall,
+    array,
+)
 
 from .conftest import Case
 
@@ -112,11 +122,23 @@ def test_mistaken_reference_is_told(case: Case, name: str, told: str) -> None:
     ("symbol", "kind", "told"),
     [
         ("past_end", "out-of-bounds", r"SIGSEGV: wrote just past the end of a \(80 bytes of f64\)"),
-        ("one_past_end", "out-of-bounds", r"wrote just past the end of a \(80 bytes\), bytes [0-7] to 7 beyond"),
-        ("one_before", "out-of-bounds", r"wrote just before the start of a \(80 bytes\), 8 to [1-8] bytes before"),
+        (
+            "one_past_end",
+            "out-of-bounds",
+            r"wrote just past the end of a \(80 bytes\), bytes [0-7] to 7 beyond",
+        ),
+        (
+            "one_before",
+            "out-of-bounds",
+            r"wrote just before the start of a \(80 bytes\), 8 to [1-8] bytes before",
+        ),
         ("far_past_end", "out-of-bounds", r"SIGSEGV: wrote past the end of a .*, 3200000 bytes beyond it"),
         ("read_past_end", "out-of-bounds", r"SIGSEGV: read just past the end of a"),
-        ("null_pointer", "crash", r"SIGSEGV: wrote address 0x8: a null pointer, in null_pointer of .* at kernels.c:"),
+        (
+            "null_pointer",
+            "crash",
+            r"SIGSEGV: wrote address 0x8: a null pointer, in null_pointer of .* at kernels.c:",
+        ),
         ("wild_pointer", "crash", r"SIGSEGV: an address no process can have"),
         ("divide", "crash", r"SIGFPE: integer division by zero"),
         ("illegal", "crash", r"SIGILL: an instruction this processor does not have"),
@@ -132,7 +154,11 @@ def test_mistaken_reference_is_told(case: Case, name: str, told: str) -> None:
         ("kill_itself", "crash", r"SIGKILL"),
         ("print_and_crash", "crash", r"SIGSEGV.*about to fall over"),
         ("own_handler", "exit", r"status 77"),
-        ("second_time", "crash", r"the second call of second_time \(the first was fine\) was ended by SIGSEGV"),
+        (
+            "second_time",
+            "crash",
+            r"the second call of second_time \(the first was fine\) was ended by SIGSEGV",
+        ),
     ],
 )
 def test_misbehaviour_is_told_by_name(case: Case, symbol: str, kind: str, told: str) -> None:
@@ -168,7 +194,9 @@ def test_odd_but_harmless_kernels_get_their_result(case: Case, symbol: str) -> N
 
 
 def test_closed_file_descriptors_do_not_matter(case: Case) -> None:
-    run = execute(case("close_all", reference=reference("add_one")), tasks=[f"{COUNTERS}:calls"], timing=False)
+    run = execute(
+        case("close_all", reference=reference("add_one")), tasks=[f"{COUNTERS}:calls"], timing=False
+    )
     assert run.failure is None
     assert run.checked is True
     assert len(run.measurements) == 1
@@ -241,7 +269,12 @@ def test_cold_timing_makes_one_call_a_sample(case: Case, triad_args: tuple[Argum
 
 PLAN = SetupCall(
     "make_plan",
-    (ArrayRef("in", "input"), ArrayRef("out", "out"), ArrayRef("table", "table"), ScalarArg("n", Formula("n"))),
+    (
+        ArrayRef("in", "input"),
+        ArrayRef("out", "out"),
+        ArrayRef("table", "table"),
+        ScalarArg("n", Formula("n")),
+    ),
     result="plan",
 )
 

@@ -1,0 +1,65 @@
+"""Timing: how much is measured, and what is read from pyperf's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counteroof.errors import KernelFailed
+from counteroof.run.timing import MIN_TIME, read_timing, settings_for
+
+
+def spent(seconds: float) -> float:
+    """Return the seconds that timing a kernel takes, warm-ups included, for calls of that length."""
+    settings = settings_for(seconds, cold=False)
+    sample = max(seconds, MIN_TIME)
+    return settings.processes * (settings.warmups + settings.values) * sample
+
+
+@pytest.mark.parametrize("seconds", [1e-7, 1e-4, 0.02, 0.05, 0.1, 0.2, 0.4])
+def test_quick_kernels_are_sampled_several_times_in_a_bearable_time(seconds: float) -> None:
+    settings = settings_for(seconds, cold=False)
+    assert settings.processes * settings.values >= 4
+    assert settings.warmups >= 1
+    assert spent(seconds) < 2.5
+
+
+@pytest.mark.parametrize("seconds", [0.6, 2, 5, 60])
+def test_slow_kernels_are_sampled_as_little_as_makes_sense(seconds: float) -> None:
+    settings = settings_for(seconds, cold=False)
+    assert settings.processes >= 2
+    assert settings.loops == 1
+    assert spent(seconds) <= 4 * seconds
+
+
+def test_only_calls_shorter_than_a_sample_are_calibrated() -> None:
+    assert settings_for(MIN_TIME / 2, cold=False).loops == 0
+    assert settings_for(MIN_TIME, cold=False).loops == 1
+    assert settings_for(1e-6, cold=True).loops == 1
+
+
+RUNS: list[dict[str, Any]] = [
+    {"metadata": {"calibrate_loops": 8, "loops": 8}, "warmups": [[1, 0.5], [8, 0.25]]},
+    {"warmups": [[8, 0.3]], "values": [0.1, 0.2]},
+    {"warmups": [[8, 0.3]], "values": [0.4]},
+]
+
+
+def test_samples_of_all_processes_are_kept_and_calibrations_are_not_among_them() -> None:
+    result = {"metadata": {"loops": 8}, "benchmarks": [{"runs": RUNS}], "version": "1.0"}
+    timing = read_timing(result)
+    assert timing.samples == (0.1, 0.2, 0.4)
+    assert timing.median == 0.2
+    assert (timing.loops, timing.warmups, timing.processes) == (8, 1, 2)
+    assert timing.pyperf_json == result
+
+
+def test_loops_may_stand_with_the_benchmark_or_the_run() -> None:
+    assert read_timing({"benchmarks": [{"metadata": {"loops": 4}, "runs": [{"values": [1.0]}]}]}).loops == 4
+    assert read_timing({"benchmarks": [{"runs": [{"metadata": {"loops": 2}, "values": [1.0]}]}]}).loops == 2
+
+
+def test_result_without_samples_is_no_timing() -> None:
+    with pytest.raises(KernelFailed, match="no samples"):
+        read_timing({"benchmarks": [{"runs": RUNS[:1]}]})
