@@ -123,8 +123,8 @@ def location(death: Death) -> str:
     ]
     if not callers:
         return text
-    # The start of a function may be where a call before it that never returns would have returned to, or an address
-    # that an earlier call left on the stack.
+    # The start of a function may be where a call before it that never returns would have returned to, or an
+    # address that an earlier call left on the stack.
     plain = [caller for caller in callers if not _starts_function(death, *caller)]
     mapped, word = (plain or callers)[0]
     called = f"called from {_function(death, mapped, word - 1)}"
@@ -136,7 +136,8 @@ def _find(maps: Sequence[Mapped], address: int) -> Mapped | None:
 
 
 def _follows_call(mapped: Mapped, address: int) -> bool:
-    """Whether a call instruction ends at an address, so that a word on the stack is where a function returns to.
+    """Whether a call instruction ends at an address, so that a word on the stack is where a function returns
+    to.
 
     The stack also holds what earlier calls left there, such as the addresses of functions.
     """
@@ -151,7 +152,8 @@ def _follows_call(mapped: Mapped, address: int) -> bool:
     if platform.machine() == "aarch64":  # bl, blr
         word = int.from_bytes(before[4:], "little")
         return word >> 26 == 0x25 or word & 0xFFFFFC1F == 0xD63F0000
-    # call rel32, or call r/m64: FF /2 with a register, an 8-bit or a 32-bit displacement, with and without SIB
+    # call rel32, or call r/m64: FF /2 with a register, an 8-bit or a 32-bit displacement, with and without
+    # SIB
     indirect = (before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
     return before[-5] == 0xE8 or any(indirect)
 

@@ -53,8 +53,8 @@ class LiveCall:
         self._memory: dict[str, GuardedArray] = {}
         self._blocks: list[GuardedMemory] = []
         self._made_by_setup: dict[str, bytes] = {}
-        # Before the arrays: the loader then puts the library near the others, as in a program of its own, and code
-        # that is made for it can reach both.
+        # Before the arrays: the loader then puts the library near the others, as in a program of its own,
+        # and code that is made for it can reach both.
         library = self._load()
         self.note("making the arrays")
         self._check_memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,19 @@ Case = Callable[..., KernelCase]
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LibrarySpec]:
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> LibrarySpec:
     """The library of ``kernels.c``, built in a cache of its own."""
     if find_compiler() is None:
         pytest.skip("needs a C compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         built = compile_sources(LibrarySpec(sources=(str(SOURCE),), cflags=FLAGS))
-    yield LibrarySpec(path=built.path)
+    return LibrarySpec(path=built.path)
 
 
 @pytest.fixture(scope="session")
 def case(kernels: LibrarySpec) -> Case:
-    """Makes a case: a symbol of ``kernels.c`` with the arguments ``(double *a, size_t n)`` unless others are given."""
+    """Makes a case of a symbol in ``kernels.c``; it takes ``(double *a, size_t n)`` unless args are given."""
 
     def make(symbol: str, args: tuple[Argument, ...] | None = None, n: int = 10, **fields: Any) -> KernelCase:
         access = fields.pop("access", None)

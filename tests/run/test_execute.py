@@ -218,7 +218,8 @@ def test_crashing_constructor_is_told(case: Case, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = tmp_path / "bad.c"
     source.write_text(
-        "#include <stddef.h>\nint *volatile none;\n__attribute__((constructor)) void start(void) { *none = 1; }\n"
+        "#include <stddef.h>\nint *volatile none;\n"
+        "__attribute__((constructor)) void start(void) { *none = 1; }\n"
         "void add_one(double *a, size_t n) { a[0] = n; }\n"
     )
     run = execute(case("add_one", library=LibrarySpec(sources=(str(source),))))
