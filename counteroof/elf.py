@@ -319,7 +319,7 @@ class ElfFile:
         """``(offset, size, name)`` of every code symbol, local ones too where the file has them, sorted."""
         found = set()
         for section in self._by_index:
-            if section.kind not in (_SHT_SYMTAB, _SHT_DYNSYM):
+            if section.kind not in (_SHT_SYMTAB, _SHT_DYNSYM) or section.link >= len(self._by_index):
                 continue
             strings = self._by_index[section.link]
             end = strings.offset + strings.size

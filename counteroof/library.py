@@ -278,7 +278,7 @@ def load(path: str | os.PathLike[str]) -> LoadedLibrary:
 
 
 def address_to_symbol(path: str | os.PathLike[str], offset: int) -> str | None:
-    """Return the name of the function at an offset (address minus load base) of a mapped file, or ``None``."""
+    """Return the function at an offset (address minus load base) of a mapped file, or ``None``."""
     library = _mapped(path)
     found = library.symbol_at(offset) if library else None
     return found[0] if found else None
