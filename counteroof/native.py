@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .errors import CounteroofError
 
 try:
-    from counteroof import _native
+    _native: Any = importlib.import_module("counteroof._native")
 except ImportError as error:  # a checkout that was never installed
     raise CounteroofError(
         f"counteroof's compiled part is missing ({error}); install the package first: pip install ."

@@ -46,6 +46,7 @@ class LiveCall:
     def __init__(self, plan: Plan, recorder: Recorder | None = None) -> None:
         self.plan = plan
         self._recorder = recorder
+        self._process = os.getpid()
         if not lib.run_int_registers():
             raise KernelFailed(
                 "setup", f"kernels cannot be called on this architecture ({os.uname().machine})"
@@ -106,14 +107,23 @@ class LiveCall:
     def call(self) -> Value:
         """Call the kernel once and return its value (``None`` for a ``void`` function)."""
         bits = lib.run_call(self.function, self.frame, self._float)
+        self._end_copy()
         return self._value(self.plan.kernel.returns, bits)
 
     def seconds(self, loops: int) -> float:
         """Return the seconds of ``loops`` calls, the arrays flushed before each if ``cache = "cold"``."""
-        if not self.plan.cold:
-            return float(lib.run_loop_seconds(self.function, self.frame, loops))
-        ranges = self._ranges
-        return float(lib.run_cold_seconds(self.function, self.frame, loops, ranges, len(ranges)))
+        if self.plan.cold:
+            ranges = self._ranges
+            seconds = lib.run_cold_seconds(self.function, self.frame, loops, ranges, len(ranges))
+        else:
+            seconds = lib.run_loop_seconds(self.function, self.frame, loops)
+        self._end_copy()
+        return float(seconds)
+
+    def _end_copy(self) -> None:
+        """End this process if it is a copy of ours that the kernel made by fork(), and then returned."""
+        if os.getpid() != self._process:
+            os._exit(0)
 
     def flush(self) -> None:
         """Evict all arrays from all caches."""
@@ -223,7 +233,7 @@ class LiveCall:
         return next(call.returns for call in self.plan.setup if call.result == result)
 
     def _value(self, returns: str, bits: int) -> Value:
-        if returns == "none":
+        if returns == "void":
             return None
         if returns in ("f32", "f64"):
             return float(self._float[0])

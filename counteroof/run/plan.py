@@ -66,7 +66,7 @@ class Slot(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function to call; ``returns`` is ``none``, ``pointer``, ``f32``, ``f64`` or an integer type."""
+    """A function to call; ``returns`` is ``void``, ``pointer``, ``f32``, ``f64`` or an integer type."""
 
     symbol: str
     slots: tuple[Slot, ...]

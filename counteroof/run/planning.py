@@ -46,7 +46,7 @@ def make_plan(case: KernelCase, library: str, signatures: Sequence[Signature]) -
         made = maker.call(call.symbol, call.args)._replace(result=call.result)
         setup.append(made)
         if call.result is not None:
-            if made.returns == "none":
+            if made.returns == "void":
                 raise KernelFailed(
                     "input", f"set-up call {call.symbol} returns nothing, but is to give {call.result!r}"
                 )

@@ -65,7 +65,7 @@ class CallMaker:
 
     def returns(self, ctype: CType) -> str:
         if ctype.kind == "void":
-            return "none"
+            return "void"
         if ctype.kind == "pointer":
             return "pointer"
         if ctype.kind == "float" and ctype.size in (4, 8):

@@ -103,12 +103,13 @@ static void handler(int number, siginfo_t *info, void *context)
 int run_faults_install(struct run_record *record)
 {
     record_page = record;
-    if (!installed) {
-        char *memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static char *memory;
+    if (!memory) {
+        memory = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) return -1;
-        stack_t stack = {.ss_sp = memory, .ss_size = STACK};
-        if (sigaltstack(&stack, NULL)) return -1;
     }
+    stack_t stack = {.ss_sp = memory, .ss_size = STACK};
+    if (sigaltstack(&stack, NULL)) return -1;
     struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < COUNT; i++) {

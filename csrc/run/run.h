@@ -77,7 +77,8 @@ struct run_record {
     char maps[262144];      /* /proc/self/maps */
 };
 /* Records SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS and SIGXCPU in `record`, then goes on to the
-   handler that was there before. A second call puts the recorder in front again where a library replaced it. */
+   handler that was there before. A further call puts the recorder in front again where a library replaced it, and
+   gives this thread its signal stack again. */
 int run_faults_install(struct run_record *record);
 /* Asks for SIGKILL when the parent dies, and for no core file; marks this process as the first to go if memory runs out. */
 void run_worker_limits(void);

@@ -202,7 +202,7 @@ def test_loop_serves_functions_with_stack_arguments(generated: str) -> None:
 
 
 def test_missing_function_names_the_library(kernels: LibrarySpec) -> None:
-    plan = Plan("x", kernels.path or "", (), (), (), Call("no_such", (), "none"), False)
+    plan = Plan("x", kernels.path or "", (), (), (), Call("no_such", (), "void"), False)
     with pytest.raises(Exception, match="no_such"):
         LiveCall(plan)
 

@@ -170,15 +170,15 @@ def test_misbehaviour_is_told_by_name(case: Case, symbol: str, kind: str, told: 
 @pytest.mark.parametrize("symbol", ["spin", "block_and_spin", "stop"])
 def test_endless_call_is_killed_when_its_time_is_up(case: Case, symbol: str) -> None:
     start = time.monotonic()
-    message = failure(execute(case(symbol), time_limit=1.0), "timeout")
+    message = failure(execute(case(symbol), time_limit=2.0), "timeout")
     assert time.monotonic() - start < 10
-    assert "was still running when its 1 s were over" in message
+    assert "was still running when its 2 s were over" in message
     if symbol == "spin":
         assert re.search(r"in spin of \S+ at kernels.c:\d+", message)
 
 
 def test_endless_reference_is_killed_too(case: Case) -> None:
-    message = failure(execute(case("add_one", reference=reference("endless")), time_limit=1.5), "timeout")
+    message = failure(execute(case("add_one", reference=reference("endless")), time_limit=3.0), "timeout")
     assert "the reference" in message
 
 
