@@ -16,6 +16,8 @@ JOBS = [folder for folder in sorted(HERE.iterdir()) if (folder / f"{folder.name}
 ffi = cffi.FFI()
 for job in JOBS:
     ffi.cdef((job / f"{job.name}.h").read_text())
+# The translator is Python; C asks it through this function.
+ffi.cdef('extern "Python" uint64_t instrument_translate(uint64_t guest);')
 
 ffi.set_source(
     "counteroof._native",

@@ -1,0 +1,224 @@
+"""The counter that needs no hardware: executed instructions from the engine, bytes from the cache model.
+
+Runs in the worker. The kernel is called three times on the same initial arrays: natively, for time and result; under
+the engine, which must leave the same bytes behind and brings the modelled caches into the state the previous call
+leaves; and under the engine once more, which is the call that counts.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import CounteroofError, KernelFailed
+from .base import Count, FlopClass, Measurement, unavailable
+
+if TYPE_CHECKING:
+    from ..instrument.engine import Executed
+    from ..machine.model import Machine
+    from ..run.prepare import PreparedCall
+
+NAME = "instrument"
+SOURCE = "instrumented instructions"
+
+
+@dataclass(frozen=True)
+class FlopCount:
+    """FLOPs of one call, summed over instructions."""
+
+    flops: int
+    issued_flops: int
+    instructions: int
+    by: tuple[FlopClass, ...]
+    unruled: tuple[tuple[str, int], ...]
+
+
+def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
+    """Count one call of the kernel in the steady state.
+
+    Parameters
+    ----------
+    prepared
+        The kernel, its arrays filled.
+    options
+        ``machine`` (a ``Machine``; its caches are modelled), ``detail`` (``flops`` or ``bytes``) and
+        ``flop_convention`` (``arith`` or ``hardware``).
+
+    Raises
+    ------
+    KernelFailed
+        If the kernel contains something the engine cannot run, or faults under it.
+    """
+    from ..instrument.engine import Engine
+
+    machine: Machine = options["machine"]
+    detail: Literal["flops", "bytes"] = "flops" if options.get("detail") == "flops" else "bytes"
+    convention = options.get("flop_convention", "arith")
+    prepared.refill()
+    start = time.perf_counter()
+    returned = _native_call(prepared)
+    native_seconds = time.perf_counter() - start
+    native = (_value(prepared, returned), *_state(prepared))
+    prepared.refill()
+    model = None
+    if detail == "bytes":
+        from ..cachesim.model import CacheModel
+
+        model = CacheModel(machine.caches)
+        for span in prepared.spans:
+            model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
+    with Engine(detail, model.pointer if model else None) as engine:
+        returned = engine.call(prepared.function, prepared.frame)
+        if (_value(prepared, returned), *_state(prepared)) != native:
+            _blame(prepared, native)
+        engine.reset()
+        if model:
+            if prepared.case.spec.cache == "cold":
+                model.flush(count_writebacks=False)
+            model.reset()
+        start = time.perf_counter()
+        engine.call(prepared.function, prepared.frame)
+        engine.drain()
+        seconds = time.perf_counter() - start
+        counted = count_flops(engine.executed(), convention, machine.cpu)
+        excluded = engine.native_called
+    return _measurement(prepared, machine, model, counted, convention, excluded, seconds / native_seconds if native_seconds else None)
+
+
+def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> FlopCount:
+    """Sum the FLOPs of executed instructions.
+
+    Parameters
+    ----------
+    executed
+        From :meth:`Engine.executed`.
+    convention
+        ``arith``: active lanes, FMA two. ``hardware``: what this processor's counters would report.
+    cpu
+        The processor's name; ``hardware`` depends on the vendor.
+    """
+    from iced_x86 import Mnemonic
+
+    from ..instrument.flops import is_floating_point, rule_for
+
+    names = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
+    vendor: Literal["amd", "intel"] = "amd" if "AMD" in cpu.upper() or "EPYC" in cpu.upper() else "intel"
+    by: Counter[tuple[str, int, str, bool]] = Counter()
+    unruled: Counter[str] = Counter()
+    total = issued = instructions = 0
+    for item in executed:
+        instructions += item.times
+        rule = rule_for(item.instruction)
+        if rule is None:
+            if is_floating_point(item.instruction):
+                unruled[names.get(item.instruction.mnemonic, "?").lower()] += item.times
+            continue
+        lanes = item.times * rule.lanes if item.active_lanes is None else item.active_lanes
+        flops = lanes * rule.flops_per_lane
+        if convention == "hardware":
+            flops = item.times * rule.hardware_flops(vendor)
+            total += flops
+        elif rule.in_total:
+            total += flops
+        if rule.in_total:
+            issued += item.times * rule.issued_flops
+        by[rule.precision, rule.width, rule.op, rule.in_total] += flops
+    classes = tuple(
+        FlopClass(precision, width, op, flops, counted)
+        for (precision, width, op, counted), flops in sorted(by.items())
+        if flops
+    )
+    return FlopCount(total, issued, instructions, classes, tuple(sorted(unruled.items())))
+
+
+def _native_call(prepared: PreparedCall) -> tuple[int, float]:
+    from ..native import ffi, lib
+
+    float_result = ffi.new("double *")
+    return lib.run_call(prepared.function, prepared.frame, float_result), float_result[0]
+
+
+def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int | None:
+    """Return what identifies the returned value: its bits, or ``None`` of a ``void`` function."""
+    if prepared.frame.returns_float:
+        return struct.pack("<d", returned[1])
+    return None if prepared.plan.kernel.returns == "void" else returned[0]
+
+
+def _state(prepared: PreparedCall) -> tuple[int, ...]:
+    """Return a checksum of each array: 32 bits tell a wrong result well enough, and cost little."""
+    return tuple(zlib.crc32(prepared.buffer(span.name)) for span in prepared.spans)
+
+
+def _blame(prepared: PreparedCall, native: tuple[object, ...]) -> None:
+    """Find out whether the engine or the kernel itself is to blame for a different result."""
+    seen = _state(prepared)
+    different = [span.name for span, a, b in zip(prepared.spans, native[1:], seen, strict=True) if a != b]
+    prepared.refill()
+    again = (_value(prepared, _native_call(prepared)), *_state(prepared))
+    if again == native:
+        where = ", ".join(different) or "the returned value"
+        raise KernelFailed("engine", f"under instrumentation the kernel left other bytes in {where} than natively")
+
+
+def _measurement(
+    prepared: PreparedCall,
+    machine: Machine,
+    model: Any,
+    counted: FlopCount,
+    convention: str,
+    excluded: tuple[str, ...],
+    slowdown: float | None,
+) -> Measurement:
+    notes = [f"FLOP convention: {convention}"]
+    traffic: dict[str, Count] = {}
+    arrays: tuple[Any, ...] = ()
+    if model is None:
+        why = "--detail flops records no addresses"
+        for name in ("l1_l2_bytes", "l2_l3_bytes", "dram_read_bytes", "dram_write_bytes", "write_allocate_bytes"):
+            traffic[name] = unavailable("cache model", why)
+    else:
+        if prepared.case.spec.cache == "cold":
+            model.flush(count_writebacks=True)  # what the flush before the next call would write back
+        totals = model.totals()
+        traffic = totals.counts()
+        arrays = model.arrays()
+        notes.append("caches modelled: " + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches))
+    if counted.unruled:
+        names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
+        notes.append(f"floating-point instructions without a FLOP rule, not counted: {names}")
+    if excluded:
+        notes.append("ran natively, not counted: " + ", ".join(excluded))
+    return Measurement(
+        counter=NAME,
+        flops=Count(counted.flops, "instrumented", SOURCE),
+        issued_flops=Count(counted.issued_flops, "instrumented", SOURCE),
+        instructions=Count(counted.instructions, "instrumented", SOURCE),
+        flops_by=counted.by,
+        arrays=arrays,
+        unruled=counted.unruled,
+        excluded=excluded,
+        slowdown=slowdown,
+        notes=tuple(notes),
+        **traffic,
+    )
+
+
+def available() -> str | None:
+    """Return why this counter cannot be used here, or ``None`` if it can."""
+    import platform
+
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return f"the instrumentation engine runs on x86-64 only, this is {platform.machine()}"
+    try:
+        from ..native import lib
+    except CounteroofError as error:
+        return str(error)
+    if not lib.instrument_supported():
+        return "this processor or system has no XSAVE"
+    return None

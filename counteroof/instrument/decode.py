@@ -1,0 +1,395 @@
+"""Original code to basic blocks: what each instruction touches, and how it moves the registers addresses are made of.
+
+A block ends with the first instruction that may leave the straight line. Nothing here emits code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import iced_x86 as ix
+from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
+
+LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE = range(6)
+"""Access kinds, as the cache model numbers them."""
+
+PLAIN, MASKED, COMPRESSED, GATHERED, STRING, FS_RELATIVE = range(6)
+"""Access forms, as ``csrc/instrument/instrument.h`` numbers them."""
+
+RSP = 4
+NO_REGISTER = -1
+STATUS_FLAGS = 0x3F  # OF SF ZF AF CF PF in iced-x86's RflagsBits
+MAX_INSTRUCTIONS = 400
+CODE_WINDOW = 512
+
+_FULL = [-1] * 300
+for _name, _value in vars(Register).items():
+    if isinstance(_value, int) and _name.isupper() and _value < 300:
+        _whole = ix.RegisterExt.full_register(_value)
+        if Register.RAX <= _whole <= Register.R15:
+            _FULL[_value] = _whole - Register.RAX
+GPR_NUMBER: tuple[int, ...] = tuple(_FULL)
+"""From an iced-x86 register to the number of its 64-bit register, or -1."""
+
+
+def _mnemonics(*prefixes: str) -> frozenset[int]:
+    return frozenset(
+        value
+        for name, value in vars(Mnemonic).items()
+        if isinstance(value, int) and name.isupper() and name.startswith(prefixes)
+    )
+
+
+NON_TEMPORAL_STORES = _mnemonics("MOVNT", "VMOVNT", "MASKMOV", "VMASKMOVDQU") - _mnemonics("MOVNTDQA", "VMOVNTDQA")
+PREFETCHES = _mnemonics("PREFETCH")
+FLUSHES = _mnemonics("CLFLUSH", "CLWB", "CLDEMOTE")
+COMPRESS = _mnemonics("VPCOMPRESS", "VCOMPRESS", "VPEXPAND", "VEXPAND")
+# The mask of these selects elements of the result, which are not the elements of the memory operand: all of it is read.
+WHOLE_OPERAND = _mnemonics(
+    "VPERM", "VSHUF", "VPSHUF", "VALIGN", "VPALIGN", "VPUNPCK", "VUNPCK", "VPACK", "VDBPSADBW", "VPMULTISHIFT",
+    "VBROADCAST", "VPBROADCAST", "VPSRL", "VPSRA", "VPSLL",
+)  # fmt: skip
+VECTOR_MASKED = _mnemonics("VMASKMOVP", "VPMASKMOV")
+BYTE_MASKED = _mnemonics("MASKMOV", "VMASKMOVDQU")
+STATE_SAVES = _mnemonics("XSAVE", "XRSTOR")
+READS_AND_WRITES = (OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
+WRITES = (OpAccess.WRITE, OpAccess.COND_WRITE, *READS_AND_WRITES)
+
+
+@dataclass(slots=True, frozen=True)
+class Access:
+    """One memory access, its address as a sum over registers (numbers, -1 for none) at this instruction."""
+
+    base: int
+    index: int
+    scale: int
+    displacement: int
+    bytes: int
+    kind: int
+    form: int = PLAIN
+    lanes: int = 0
+    mask: int = 0
+    """Masked and gathered: an iced-x86 opmask or vector register; 0 for none."""
+    mask_bytes: int = 0
+    vector: int = 0
+    """Gathered: the iced-x86 register with the indices."""
+    index_bytes: int = 0
+    address32: bool = False
+    broadcast: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Step:
+    """What one instruction does to one 64-bit register: ``constant + sum(coefficient * register)``, or unknown."""
+
+    register: int
+    known: bool
+    constant: int = 0
+    terms: tuple[tuple[int, int], ...] = ()
+    narrow: int | None = None
+    """A 32-bit addition of this constant to itself: good for counting, not for addresses."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """One instruction with what translation needs to know of it."""
+
+    instruction: ix.Instruction
+    code: bytes
+    used: int
+    """Bit mask of the 64-bit registers it names, read or written."""
+    accesses: tuple[Access, ...]
+    steps: tuple[Step, ...]
+    rip_relative: bool
+
+
+@dataclass(slots=True)
+class Block:
+    """A straight line of code; ``closed`` if its last instruction leaves it."""
+
+    address: int
+    body: list[Decoded] = field(default_factory=list)
+    closed: bool = False
+    bad: str | None = None
+    """Why decoding stopped, where it did."""
+    next_address: int = 0
+
+
+class Reader:
+    """Decodes blocks; keeps what it learnt of each distinct instruction encoding."""
+
+    def __init__(self, read: object, xsave_bytes: int) -> None:
+        self._read = read
+        self._xsave_bytes = xsave_bytes
+        self._info = ix.InstructionInfoFactory()
+        self._known: dict[bytes, tuple[int, tuple[Access, ...], tuple[Step, ...]]] = {}
+
+    def block(self, address: int) -> Block:
+        """Return the block that starts at ``address``."""
+        block = Block(address)
+        code, start = self._code(address), address
+        decoder = ix.Decoder(64, code, ip=address)
+        while True:
+            instruction = decoder.decode()
+            if instruction.is_invalid:
+                ip = instruction.ip
+                if ip > start:  # perhaps only the window ended
+                    code, start = self._code(ip), ip
+                    decoder = ix.Decoder(64, code, ip=ip)
+                    instruction = decoder.decode()
+                if instruction.is_invalid:
+                    block.bad = self._why(ip, code)
+                    block.next_address = ip
+                    return block
+            offset = instruction.ip - start
+            raw = code[offset : offset + instruction.len]
+            flow = instruction.flow_control
+            if flow not in (FlowControl.NEXT, FlowControl.CALL) and not _ends_block(instruction, flow):
+                flow = FlowControl.NEXT
+            block.body.append(self._decoded(instruction, raw))
+            block.next_address = instruction.next_ip
+            if flow != FlowControl.NEXT and _ends_block(instruction, flow):
+                block.closed = True
+                return block
+            if len(block.body) >= MAX_INSTRUCTIONS:
+                return block
+
+    def _code(self, address: int) -> bytes:
+        code: bytes = self._read(address, CODE_WINDOW)  # type: ignore[operator]
+        return code
+
+    def _why(self, ip: int, code: bytes) -> str:
+        if not code:
+            return f"no readable code at {ip:#x}"
+        return f"unknown instruction {code[:15].hex(' ')} at {ip:#x}"
+
+    def _decoded(self, instruction: ix.Instruction, raw: bytes) -> Decoded:
+        rip = instruction.is_ip_rel_memory_operand
+        known = None if rip else self._known.get(raw)
+        if known is None:
+            known = self._analyse(instruction)
+            if not rip and not instruction.is_call_near and not instruction.is_jcc_short_or_near:
+                self._known[raw] = known
+        return Decoded(instruction, raw, *known, rip)
+
+    def _analyse(self, instruction: ix.Instruction) -> tuple[int, tuple[Access, ...], tuple[Step, ...]]:
+        info = self._info.info(instruction)
+        used, written = 0, 0
+        for register in info.used_registers():
+            number = GPR_NUMBER[register.register] if register.register < 300 else -1
+            if number >= 0:
+                used |= 1 << number
+                if register.access in WRITES:
+                    written |= 1 << number
+        return used, tuple(self._accesses(instruction, info)), tuple(_steps(instruction, written))
+
+    def _accesses(self, instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
+        mnemonic = instruction.mnemonic
+        if mnemonic in PREFETCHES or mnemonic in FLUSHES:
+            kind = PREFETCH if mnemonic in PREFETCHES else FLUSH
+            return [_operand_access(instruction, 1, kind)]
+        if mnemonic == Mnemonic.CLZERO:
+            return [Access(0, -1, 0, 0, 64, NON_TEMPORAL)]
+        if instruction.is_string_instruction and (instruction.has_rep_prefix or instruction.has_repne_prefix):
+            return _string_accesses(instruction, info)
+        found = []
+        for memory in info.used_memory():
+            if memory.access in (OpAccess.NONE, OpAccess.NO_MEM_ACCESS):
+                continue
+            size = ix.MemorySizeExt.size(memory.memory_size)
+            if size == 0:
+                size = self._xsave_bytes if mnemonic in STATE_SAVES else 1
+            kind = LOAD
+            if memory.access in WRITES:
+                kind = UPDATE if memory.access in READS_AND_WRITES else STORE
+                if mnemonic in NON_TEMPORAL_STORES:
+                    kind = NON_TEMPORAL
+            displacement = memory.displacement & 0xFFFFFFFFFFFFFFFF
+            if displacement >= 1 << 63:
+                displacement -= 1 << 64
+            segment_fs = memory.segment == Register.FS
+            base = GPR_NUMBER[memory.base] if memory.base != Register.NONE else -1
+            address32 = memory.address_size == ix.CodeSize.CODE32
+            scale = {1: 0, 2: 1, 4: 2, 8: 3}[memory.scale]
+            if memory.vsib_size:
+                found.append(_gather(instruction, memory, size, kind, base, scale, displacement, address32))
+                continue
+            index = GPR_NUMBER[memory.index] if memory.index != Register.NONE else -1
+            form, lanes, mask, mask_bytes, broadcast = PLAIN, 0, 0, 0, False
+            if mnemonic in VECTOR_MASKED:
+                element = 8 if mnemonic in (Mnemonic.VMASKMOVPD, Mnemonic.VPMASKMOVQ) else 4
+                form, lanes, size, mask, mask_bytes = MASKED, size // element, element, instruction.op1_register, element
+            elif mnemonic in BYTE_MASKED:
+                form, lanes, mask, mask_bytes = MASKED, size, instruction.op_register(2), 1
+                size = 1
+            elif instruction.op_mask != Register.NONE and mnemonic not in WHOLE_OPERAND:
+                element = ix.MemorySizeExt.element_size(memory.memory_size) or size
+                mask = instruction.op_mask
+                if mnemonic in COMPRESS:
+                    form = COMPRESSED
+                else:
+                    form = MASKED
+                    broadcast = instruction.is_broadcast
+                lanes = max(1, size // element)
+                if broadcast:
+                    lanes = max(1, ix.RegisterExt.size(instruction.op0_register) // element)
+                    element = size
+                size = element
+            if segment_fs:
+                form = FS_RELATIVE
+            found.append(
+                Access(base, index, scale, displacement, size, kind, form, lanes, mask, mask_bytes, 0, 0, address32, broadcast)
+            )
+        return found
+
+
+def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
+    """Tell whether control may go elsewhere; ``syscall`` and its like come back to the next instruction."""
+    if flow == FlowControl.NEXT:
+        return False
+    if flow == FlowControl.CALL:
+        return bool(instruction.is_call_near or instruction.is_call_far)
+    if flow == FlowControl.XBEGIN_XABORT_XEND:
+        return bool(instruction.mnemonic == Mnemonic.XBEGIN)
+    return True
+
+
+def _operand_access(instruction: ix.Instruction, size: int, kind: int) -> Access:
+    base = instruction.memory_base
+    displacement = instruction.memory_displacement
+    if base in (Register.RIP, Register.EIP):
+        return Access(-1, -1, 0, instruction.ip_rel_memory_address, size, kind)
+    if displacement >= 1 << 63:
+        displacement -= 1 << 64
+    return Access(
+        GPR_NUMBER[base] if base != Register.NONE else -1,
+        GPR_NUMBER[instruction.memory_index] if instruction.memory_index != Register.NONE else -1,
+        {1: 0, 2: 1, 4: 2, 8: 3}[instruction.memory_index_scale],
+        displacement,
+        size,
+        kind,
+        FS_RELATIVE if instruction.segment_prefix == Register.FS else PLAIN,
+    )
+
+
+def _gather(
+    instruction: ix.Instruction, memory: ix.UsedMemory, size: int, kind: int, base: int, scale: int, displacement: int,
+    address32: bool,
+) -> Access:  # fmt: skip
+    index_bytes = memory.vsib_size
+    element = size
+    if instruction.op_mask != Register.NONE:
+        mask, mask_bytes = instruction.op_mask, 0
+        data = instruction.op0_register if instruction.op0_kind == OpKind.REGISTER else instruction.op1_register
+    else:
+        mask, mask_bytes, data = instruction.op_register(2), element, instruction.op0_register
+    lanes = ix.RegisterExt.size(memory.index) // index_bytes
+    if Register.XMM0 <= data <= Register.ZMM31:
+        lanes = min(lanes, ix.RegisterExt.size(data) // element)
+    return Access(base, -1, scale, displacement, element, kind, GATHERED, lanes, mask, mask_bytes, memory.index, index_bytes, address32)  # fmt: skip
+
+
+def _string_accesses(instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
+    """Return the streams of a repeated string instruction; the pointers afterwards give length and direction."""
+    found = []
+    for memory in info.used_memory():
+        kind = STORE if memory.access in WRITES else LOAD
+        size = ix.MemorySizeExt.size(instruction.memory_size)  # of one element; that of the whole is not known
+        found.append(Access(GPR_NUMBER[memory.base], -1, 0, 0, size, kind, STRING))
+    found.sort(key=lambda access: access.kind)  # what is copied is read before it is written
+    return found
+
+
+def _steps(instruction: ix.Instruction, written: int) -> list[Step]:
+    if not written:
+        return []
+    known = _known_step(instruction)
+    steps = [known] if known else []
+    done = 1 << known.register if known else 0
+    if written & 1 << RSP and not done & 1 << RSP and instruction.mnemonic in _STACK and instruction.op0_register != Register.RSP:
+        steps.append(Step(RSP, True, instruction.stack_pointer_increment, ((RSP, 1),)))
+        done |= 1 << RSP
+    steps += [Step(number, False) for number in range(16) if written & ~done & 1 << number]
+    return steps
+
+
+_STACK = frozenset(
+    (Mnemonic.PUSH, Mnemonic.POP, Mnemonic.PUSHFQ, Mnemonic.POPFQ, Mnemonic.CALL, Mnemonic.RET)
+)
+
+
+def _known_step(instruction: ix.Instruction) -> Step | None:
+    """Return the effect of additions, copies and ``lea`` on 64-bit registers, and of 32-bit additions of constants."""
+    mnemonic = instruction.mnemonic
+    if mnemonic not in _ADDITIVE or instruction.op0_kind != OpKind.REGISTER:
+        return None
+    target = instruction.op0_register
+    number = GPR_NUMBER[target]
+    wide = Register.RAX <= target <= Register.R15
+    if number < 0 or not (wide or Register.EAX <= target <= Register.R15D):
+        return None
+    if mnemonic in (Mnemonic.INC, Mnemonic.DEC):
+        constant = 1 if mnemonic == Mnemonic.INC else -1
+    elif mnemonic in (Mnemonic.ADD, Mnemonic.SUB):
+        sign = 1 if mnemonic == Mnemonic.ADD else -1
+        if instruction.op1_kind == OpKind.REGISTER:
+            other = GPR_NUMBER[instruction.op1_register]
+            if not wide or other == number:
+                return None
+            return Step(number, True, 0, ((number, 1), (other, sign)))
+        if instruction.op1_kind == OpKind.MEMORY:
+            return None
+        constant = instruction.immediate(1)
+        if constant >= 1 << 63:
+            constant -= 1 << 64
+        if not wide:
+            constant = (constant + (1 << 31)) % (1 << 32) - (1 << 31)
+        constant *= sign
+    elif mnemonic == Mnemonic.MOV:
+        if not wide or instruction.op1_kind != OpKind.REGISTER:
+            return None
+        source = GPR_NUMBER[instruction.op1_register]
+        return Step(number, True, 0, ((source, 1),)) if source >= 0 else None
+    else:  # lea
+        base, index = instruction.memory_base, instruction.memory_index
+        if not wide or base == Register.RIP or ix.RegisterExt.size(base if base != Register.NONE else index) != 8:
+            return None
+        terms: dict[int, int] = {}
+        if base != Register.NONE:
+            terms[GPR_NUMBER[base]] = 1
+        if index != Register.NONE:
+            terms[GPR_NUMBER[index]] = terms.get(GPR_NUMBER[index], 0) + instruction.memory_index_scale
+        displacement = instruction.memory_displacement
+        if displacement >= 1 << 63:
+            displacement -= 1 << 64
+        return Step(number, True, displacement, tuple(terms.items()))
+    if not wide:
+        return Step(number, False, narrow=constant)
+    return Step(number, True, constant, ((number, 1),))
+
+
+_ADDITIVE = frozenset((Mnemonic.ADD, Mnemonic.SUB, Mnemonic.INC, Mnemonic.DEC, Mnemonic.MOV, Mnemonic.LEA))
+
+
+def flags_dead_at_entry(block: Block) -> bool:
+    """Tell whether the block overwrites all status flags before anything can read them."""
+    written = 0
+    for decoded in block.body:
+        instruction = decoded.instruction
+        if instruction.rflags_read & ~written & STATUS_FLAGS:
+            return False
+        if instruction.flow_control not in (FlowControl.NEXT, FlowControl.CONDITIONAL_BRANCH):
+            return False
+        # Undefined counts as overwritten: no program can tell. A shift by a count of zero changes no flag, so
+        # conditional writes do not count.
+        if instruction.mnemonic not in _MAY_KEEP_FLAGS:
+            written |= instruction.rflags_modified & STATUS_FLAGS
+        if written == STATUS_FLAGS:
+            return True
+    return False
+
+
+_MAY_KEEP_FLAGS = frozenset(
+    (Mnemonic.SHL, Mnemonic.SHR, Mnemonic.SAR, Mnemonic.ROL, Mnemonic.ROR, Mnemonic.RCL, Mnemonic.RCR, Mnemonic.SHLD,
+     Mnemonic.SHRD)
+) | _mnemonics("CMPS", "SCAS", "BSF", "BSR")  # fmt: skip

@@ -1,0 +1,679 @@
+"""Blocks of original code to instrumented code in the code cache.
+
+In detail ``bytes`` every execution of a block writes one record: the block's number and the values of the registers
+its addresses are made of, each once. Sizes, kinds, displacements and FLOPs are the block's and known beforehand. In
+detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to records.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import iced_x86 as ix
+from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
+
+from ..errors import CounteroofError
+from . import emit
+from .decode import (
+    COMPRESSED,
+    GATHERED,
+    MASKED,
+    RSP,
+    STRING,
+    Access,
+    Block,
+    Decoded,
+    Reader,
+    flags_dead_at_entry,
+)
+from .loops import CountedLoop, counted_loop, is_self_loop
+
+Detail = Literal["flops", "bytes"]
+
+NEAR = 0x7F000000
+"""Furthest distance for a 32-bit displacement, with room for the code around it."""
+REGION_BYTES = 64 << 20
+MAX_SLOTS = 200
+NO_SCRATCH = 16
+
+_CONDITION = {
+    getattr(ix.ConditionCode, name.upper()): number
+    for number, name in enumerate("o no b ae e ne be a s ns p np l ge le g".split())
+}
+"""From iced-x86's condition codes to the processor's numbers."""
+
+
+@dataclass(slots=True)
+class MaskedFlops:
+    """An instruction of a block whose FLOPs depend on an opmask; ``group`` is its number in the record's description."""
+
+    position: int
+    group: int
+
+
+@dataclass(slots=True)
+class TranslatedBlock:
+    """What is remembered of a block: enough to count with, and to tell original from translated addresses."""
+
+    guest: int
+    host: int
+    size: int
+    instructions: tuple[ix.Instruction, ...]
+    places: tuple[int, ...]
+    """Host address of each instruction."""
+    masked: tuple[MaskedFlops, ...]
+    unsupported: str | None = None
+
+
+@dataclass(slots=True)
+class _Region:
+    start: int
+    end: int
+    position: int
+
+
+@dataclass(slots=True)
+class _Record:
+    """The record of one block under construction."""
+
+    slots: int = 1
+    written: bool = False
+    accesses: list[tuple[Any, ...]] = field(default_factory=list)
+    lanes: list[tuple[int, int]] = field(default_factory=list)
+    opmasks: dict[int, int] = field(default_factory=dict)
+
+    def reserve(self, words: int) -> int:
+        slot = self.slots
+        self.slots += words
+        return slot
+
+
+@dataclass(slots=True)
+class _Output:
+    """Code under construction at a known address."""
+
+    address: int
+    code: bytearray = field(default_factory=bytearray)
+    stubs: list[tuple[int, int]] = field(default_factory=list)
+    """(place of a displacement, original target) of jumps that are not linked yet."""
+
+    @property
+    def here(self) -> int:
+        return self.address + len(self.code)
+
+    def add(self, code: bytes) -> None:
+        self.code += code
+
+    def jump_place(self, opcode: bytes) -> int:
+        """Emit a jump with an aligned displacement still to be set; return the displacement's address."""
+        self.code += emit.NOPS[-(self.here + len(opcode)) % 4]
+        self.code += opcode + b"\0\0\0\0"
+        return self.here - 4
+
+    def set_displacement(self, place: int, target: int) -> None:
+        offset = place - self.address
+        self.code[offset : offset + 4] = struct.pack("<i", target - place - 4)
+
+
+class Translator:
+    """Translates on demand and links what it has translated.
+
+    Parameters
+    ----------
+    ffi, lib
+        The compiled part.
+    detail
+        ``flops`` counts blocks; ``bytes`` records addresses.
+    xsave_bytes
+        Size of the processor's XSAVE area.
+    wide_masks
+        Whether opmasks have 64 bits (AVX512BW).
+    lanes_of
+        For an instruction that depends on an opmask, the number of lanes to count; 0 if its FLOPs do not depend on it.
+    native
+        Original addresses of functions that run natively.
+    """
+
+    def __init__(
+        self,
+        ffi: Any,
+        lib: Any,
+        detail: Detail,
+        *,
+        xsave_bytes: int,
+        wide_masks: bool,
+        lanes_of: Callable[[ix.Instruction], int],
+        native: Iterable[int] = (),
+    ) -> None:
+        self._ffi, self._lib, self._detail = ffi, lib, detail
+        self._wide_masks = wide_masks
+        self._lanes_of = lanes_of
+        self._native = frozenset(native)
+        self._reader = Reader(self._read, xsave_bytes)
+        self._buffer = ffi.new("uint8_t[]", 4096)
+        layout = ffi.new("struct instrument_layout *")
+        lib.instrument_offsets(layout)
+        self._at = layout
+        self._regions: list[_Region] = []
+        self._pending: dict[int, list[int]] = {}
+        self._hosts: dict[int, int] = {}
+        self._encoder = ix.Encoder(64)
+        self._lock = threading.Lock()
+        self.blocks: list[TranslatedBlock] = []
+        self.failure: BaseException | None = None
+        self.native_called: set[int] = set()
+
+    # ---- public ----
+
+    def translate(self, guest: int) -> int:
+        """Return the translated address for an original one; 0 if that failed (see ``failure``)."""
+        try:
+            with self._lock:
+                return self._translate(guest)
+        except BaseException as error:
+            self.failure = error
+            return 0
+
+    def entry(self, function: int) -> int:
+        """Return the address that native code calls to run ``function`` translated."""
+        with self._lock:
+            host = self._translate(function)
+            region = self._region(function)
+            # mov r11, host; jmp [rip + 0]; the address of the entry routine. r11 is free at a function's entry (psABI 3.2.1).
+            code = emit.load_immediate(11, host) + b"\xff\x25\0\0\0\0" + struct.pack("<Q", self._lib.instrument_enter_address())
+            return self._place(region, code)
+
+    def original(self, host: int) -> tuple[TranslatedBlock, int] | None:
+        """Return the block and the original address of the instruction that a translated address belongs to."""
+        for block in self.blocks:
+            if block.host <= host < block.host + block.size:
+                position = max((i for i, place in enumerate(block.places) if place <= host), default=0)
+                return block, block.instructions[position].ip if block.instructions else block.guest
+        return None
+
+    # ---- memory ----
+
+    def _read(self, address: int, count: int) -> bytes:
+        got = self._lib.instrument_read(address, self._buffer, count)
+        return bytes(self._ffi.buffer(self._buffer, got))
+
+    def _region(self, near: int) -> _Region:
+        for region in self._regions:
+            if abs(region.start - near) < NEAR - REGION_BYTES and region.position + (1 << 20) < region.end:
+                return region
+        start = self._lib.instrument_map(near, REGION_BYTES)
+        if not start:
+            raise CounteroofError(f"no room for translated code within 2 GiB of {near:#x}")
+        region = _Region(start, start + REGION_BYTES, start)
+        self._regions.append(region)
+        return region
+
+    def _place(self, region: _Region, code: bytes | bytearray) -> int:
+        address = region.position
+        self._lib.instrument_write(address, bytes(code), len(code))
+        region.position = (address + len(code) + 15) & ~15
+        return address
+
+    def _link(self, guest: int, host: int) -> None:
+        self._hosts[guest] = host
+        if self._lib.instrument_publish(guest, host):
+            raise MemoryError("no memory for the table of translated code")
+        for place in self._pending.pop(guest, ()):
+            distance = host - place - 4
+            if abs(distance) < NEAR:
+                self._lib.instrument_patch(place, distance)
+
+    # ---- blocks ----
+
+    def _translate(self, guest: int) -> int:
+        host = self._hosts.get(guest)
+        if host is not None:
+            return host
+        if guest in self._native:
+            self.native_called.add(guest)
+            host = self._native_call(guest)
+            self._link(guest, host)
+            return host
+        block = self._reader.block(guest)
+        if not block.body:
+            return self._unsupported(block)
+        region = self._region(guest)
+        out = _Output(region.position)
+        if is_self_loop(block):
+            loop = counted_loop(block, self._masks_written(block), self._detail)
+            if loop is not None:
+                return self._emit_loop(block, loop, region, out)
+        return self._emit_block(block, region, out)
+
+    def _unsupported(self, block: Block) -> int:
+        """Emit a trap for code that cannot be run; it matters only if it is reached."""
+        region = self._region(block.address)
+        host = self._place(region, b"\x0f\x0b")
+        self._register(block, host, 2, _Record(0), (), NO_SCRATCH, [], None, unsupported=block.bad)
+        self._link(block.address, host)
+        return host
+
+    def _register(
+        self, block: Block, host: int, size: int, record: _Record, body: Iterable[Decoded], scratch: int,
+        places: list[int], loop: tuple[int, int, int, int] | None, unsupported: str | None = None,
+        masked: tuple[MaskedFlops, ...] = (),
+    ) -> None:  # fmt: skip
+        ffi = self._ffi
+        info = ffi.new("struct instrument_block *")
+        info.guest, info.host, info.host_bytes = block.address, host, size
+        info.slots = record.slots if record.written else 0
+        info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
+        info.scratch, info.second = scratch, NO_SCRATCH
+        if loop:
+            info.loop = 1
+            info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
+        accesses = ffi.new("struct instrument_access[]", max(1, len(record.accesses)))
+        for entry, values in zip(accesses, record.accesses, strict=False):
+            (entry.delta, entry.bytes, entry.kind, entry.form, entry.base, entry.index, entry.scale, entry.lanes, entry.mask,
+             entry.vector, entry.index_bytes, entry.mask_bytes, entry.address32, entry.broadcast) = values  # fmt: skip
+        lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
+        for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
+            entry.mask, entry.lanes = mask, count
+        number = self._lib.instrument_add_block(info, accesses, lanes)
+        if number != len(self.blocks):
+            raise CounteroofError(f"the engine's table of blocks is full ({number})")
+        self.blocks.append(
+            TranslatedBlock(
+                block.address, host, size, tuple(decoded.instruction for decoded in body), tuple(places), masked, unsupported
+            )
+        )
+
+    def _masks_written(self, block: Block) -> dict[int, bool]:
+        """Return the opmask registers that the block changes."""
+        written = {}
+        info = self._reader._info
+        for decoded in block.body:
+            for register in info.info(decoded.instruction).used_registers():
+                if Register.K0 <= register.register <= Register.K7 and register.access not in (
+                    OpAccess.READ,
+                    OpAccess.COND_READ,
+                ):
+                    written[register.register] = True
+        return written
+
+    # ---- straight code ----
+
+    def _emit_block(self, block: Block, region: _Region, out: _Output) -> int:
+        body, used = self._fitting(block)
+        scratch = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1)
+        record = _Record(written=self._wants_record(body))
+        number = len(self.blocks)
+        recording = _Recorder(self, record, scratch) if record.written else None
+        at = self._at
+        host = out.here
+        places: list[int] = []
+        masked: list[MaskedFlops] = []
+        if recording:
+            out.add(emit.store_gs(at.spill + 8 * scratch, scratch) + emit.load_gs(scratch, at.buffer))
+            out.add(emit.store_immediate(scratch, 0, number))
+        else:
+            self._count(block, number, scratch, out)
+        closed = block.closed and len(body) == len(block.body)
+        for position, decoded in enumerate(body):
+            if recording:
+                after = recording.before(decoded, position, out, masked)
+            if closed and position == len(body) - 1:
+                break
+            places.append(out.here)
+            self._copy(decoded, out)
+            if recording:
+                recording.after(after, decoded, out)
+        if recording:
+            out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
+        if closed:
+            places.append(out.here)
+            self._emit_end(body[-1], scratch, recording is not None, out)
+        else:
+            if recording:
+                out.add(emit.load_gs(scratch, at.spill + 8 * scratch))
+            self._exit(body[-1].instruction.next_ip, out)
+        return self._finish(block, body, region, out, host, record, scratch, places, None, tuple(masked))
+
+    def _wants_record(self, body: list[Decoded]) -> bool:
+        if self._detail == "bytes" and any(decoded.accesses for decoded in body):
+            return True
+        return any(self._lanes_of(decoded.instruction) for decoded in body if decoded.instruction.op_mask != Register.NONE)
+
+    def _fitting(self, block: Block) -> tuple[list[Decoded], int]:
+        """Return as many instructions as leave two registers free, and as a record has room for."""
+        used, words, count = 1 << RSP, 1, 0
+        for decoded in block.body:
+            wider = used | decoded.used
+            words += sum(3 + _extra_words(access) for access in decoded.accesses) + 1
+            if count and (wider.bit_count() > 14 or words > MAX_SLOTS):
+                break
+            used = wider
+            count += 1
+        return block.body[:count], used
+
+    def _count(self, block: Block, number: int, scratch: int, out: _Output) -> None:
+        offset = self._at.counters + 8 * number
+        if flags_dead_at_entry(block):
+            out.add(emit.add_gs_one(offset))
+            return
+        spill = self._at.spill + 8 * scratch
+        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, offset) + emit.add_constant(scratch, 1))
+        out.add(emit.store_gs(offset, scratch) + emit.load_gs(scratch, spill))
+
+    def _copy(self, decoded: Decoded, out: _Output) -> None:
+        """Emit the instruction itself, its RIP-relative operand made to point where it did."""
+        if not decoded.rip_relative:
+            out.add(decoded.code)
+            if decoded.instruction.mnemonic == Mnemonic.SYSCALL:
+                # the processor left the translated address in rcx
+                out.add(emit.load_immediate(1, decoded.instruction.next_ip))
+            return
+        target = decoded.instruction.ip_rel_memory_address
+        if abs(target - out.here) < NEAR:
+            self._encoder.encode(decoded.instruction, out.here)
+            out.add(self._encoder.take_buffer())
+            return
+        free = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not decoded.used >> number & 1)
+        spill = self._at.scratch + 8
+        moved = decoded.instruction.copy()
+        moved.memory_base = Register.RAX + free
+        moved.memory_displacement = 0
+        moved.memory_displ_size = 0
+        self._encoder.encode(moved, 0)
+        out.add(emit.store_gs(spill, free) + emit.load_immediate(free, target))
+        out.add(self._encoder.take_buffer())
+        out.add(emit.load_gs(free, spill))
+
+    # ---- ends of blocks ----
+
+    def _exit(self, target: int, out: _Output, opcode: bytes = b"\xe9") -> None:
+        out.stubs.append((out.jump_place(opcode), target))
+
+    def _emit_end(self, decoded: Decoded, scratch: int, recording: bool, out: _Output) -> None:
+        instruction = decoded.instruction
+        flow = instruction.flow_control
+        at = self._at
+        spill = at.spill + 8 * scratch
+        restore = emit.load_gs(scratch, spill) if recording else b""
+        if flow in (FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH) and not instruction.is_jmp_far_indirect:
+            if instruction.op0_kind == OpKind.REGISTER:
+                out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
+            else:
+                out.add(b"" if recording else emit.store_gs(spill, scratch))
+                load = ix.Instruction.create_reg_mem(
+                    ix.Code.MOV_R64_RM64, Register.RAX + scratch, _memory_operand(instruction)
+                )
+                if instruction.is_ip_rel_memory_operand and abs(instruction.ip_rel_memory_address - out.here) >= NEAR:
+                    out.add(emit.load_immediate(scratch, instruction.ip_rel_memory_address) + emit.load(scratch, scratch, 0))
+                else:
+                    self._encoder.encode(load, out.here)
+                    out.add(self._encoder.take_buffer())
+                out.add(emit.store_gs(at.target, scratch))
+                restore = emit.load_gs(scratch, spill)
+            out.add(restore)
+            if flow == FlowControl.INDIRECT_CALL:
+                out.add(emit.push_address(instruction.next_ip))
+            out.add(emit.jump_gs(at.dispatch))
+            return
+        out.add(restore)
+        if flow == FlowControl.CONDITIONAL_BRANCH:
+            if instruction.is_jcc_short_or_near:
+                self._exit(instruction.near_branch_target, out, bytes((0x0F, 0x80 | _CONDITION[instruction.condition_code])))
+            else:  # loop, jrcxz: only a short form exists, so it jumps over the jump for "not taken"
+                short = decoded.code[:-1] + b"\x08"  # room for up to 3 bytes of padding and 5 of jump
+                out.add(short)
+                start = len(out.code)
+                self._exit(instruction.next_ip, out)
+                out.add(b"\x90" * (start + 8 - len(out.code)))
+                self._exit(instruction.near_branch_target, out)
+                return
+            self._exit(instruction.next_ip, out)
+        elif flow == FlowControl.UNCONDITIONAL_BRANCH:
+            self._exit(instruction.near_branch_target, out)
+        elif flow == FlowControl.CALL and instruction.is_call_near:
+            out.add(emit.push_address(instruction.next_ip))
+            self._exit(instruction.near_branch_target, out)
+        elif flow == FlowControl.RETURN and instruction.mnemonic == Mnemonic.RET:
+            out.add(emit.pop_gs(at.target))
+            if instruction.op_count:
+                out.add(emit.add_constant(RSP, instruction.immediate(0)))
+            out.add(emit.jump_gs(at.dispatch))
+        elif flow == FlowControl.XBEGIN_XABORT_XEND:
+            # A transaction that always aborts, with the status "no reason given": allowed by the architecture.
+            out.add(b"\xb8\0\0\0\0")
+            self._exit(instruction.near_branch_target, out)
+        elif flow in (FlowControl.EXCEPTION, FlowControl.INTERRUPT):
+            out.add(decoded.code)
+            self._exit(instruction.next_ip, out)
+        else:
+            out.add(b"\x0f\x0b")
+
+    # ---- loops ----
+
+    def _emit_loop(self, block: Block, loop: CountedLoop, region: _Region, out: _Output) -> int:
+        at = self._at
+        record = _Record(written=True)
+        slots = {register: record.reserve(2) for register in loop.registers}
+        scratch = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if number not in slots)
+        number = len(self.blocks)
+        host = out.here
+        spill = at.spill + 8 * scratch
+        masked: list[MaskedFlops] = []
+        opmasks: dict[int, int] = {}
+        for position, decoded in enumerate(block.body):
+            lanes = self._lanes_of(decoded.instruction) if decoded.instruction.op_mask != Register.NONE else 0
+            if lanes:
+                mask = decoded.instruction.op_mask
+                opmasks.setdefault(mask, 0)
+                masked.append(MaskedFlops(position, len(record.lanes)))
+                record.lanes.append((mask, lanes))
+        for entry in loop.accesses:
+            if entry.access.form == MASKED:
+                opmasks.setdefault(entry.access.mask, 0)
+        written = self._masks_written(block)
+        if any(written.get(mask) for mask in opmasks):
+            return self._emit_block(block, region, out)
+        for mask in opmasks:
+            opmasks[mask] = record.reserve(1)
+        record.lanes = [(opmasks[mask], lanes) for mask, lanes in record.lanes]
+        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
+        if opmasks:  # stores of masks must not meet the end of the chunk: a plain store goes there first
+            out.add(emit.store_immediate(scratch, 8 * (record.slots - 1), 0))
+            for mask, slot in opmasks.items():
+                out.add(emit.store_opmask(scratch, 8 * slot, mask - Register.K0, self._wide_masks))
+        for register, slot in slots.items():
+            out.add(emit.store(scratch, 8 * slot, register))
+        out.add(emit.load_gs(scratch, spill))
+        head = out.here
+        places = []
+        for decoded in block.body[:-1]:
+            places.append(out.here)
+            self._copy(decoded, out)
+        last = block.body[-1].instruction
+        places.append(out.here)
+        out.add(emit.conditional_jump(_CONDITION[last.condition_code], head - out.here - 6))
+        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, at.buffer))
+        for register, slot in slots.items():
+            out.add(emit.store(scratch, 8 * slot + 8, register))
+        out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch) + emit.load_gs(scratch, spill))
+        self._exit(last.next_ip, out)
+        for entry in loop.accesses:
+            access = entry.access
+            record.accesses.append(
+                (entry.displacement, access.bytes, access.kind, access.form, slots.get(entry.base, 0), slots.get(entry.index, 0),
+                 entry.scale, access.lanes, opmasks.get(access.mask, 0) if access.form == MASKED else 0, 0, 0, 0, 0, access.broadcast)
+            )  # fmt: skip
+        counter = slots[loop.counter]
+        ends = (counter, counter + 1, loop.counter_step, loop.counter_bits)
+        return self._finish(block, block.body, region, out, host, record, NO_SCRATCH, places, ends, tuple(masked))
+
+    # ---- finishing ----
+
+    def _finish(
+        self, block: Block, body: list[Decoded], region: _Region, out: _Output, host: int, record: _Record, scratch: int,
+        places: list[int], loop: tuple[int, int, int, int] | None, masked: tuple[MaskedFlops, ...],
+    ) -> int:  # fmt: skip
+        at = self._at
+        self._hosts[block.address] = host
+        for place, target in out.stubs:
+            known = self._hosts.get(target)
+            if known is not None and abs(known - place) < NEAR:
+                out.set_displacement(place, known)
+                continue
+            out.set_displacement(place, out.here)
+            out.add(emit.store_gs_address(at.target, target) + emit.jump_gs(at.dispatch))
+            if known is None:
+                self._pending.setdefault(target, []).append(place)
+        self._register(block, host, len(out.code), record, body, scratch, places, loop, masked=masked)
+        self._place(region, out.code)
+        self._link(block.address, host)
+        return host
+
+    def _native_call(self, guest: int) -> int:
+        """Emit a call of a function that runs natively.
+
+        Its return address must lead back into translated code, so the original one waits on a stack of its own.
+        """
+        at = self._at
+        rax = 0
+        save, restore = emit.store_gs(at.scratch, rax), emit.load_gs(rax, at.scratch)
+        code = save + emit.load_gs(rax, at.native_call)
+        code += b"\x8f\x00" + b"\x48\x89\x60\x08"  # pop [rax]; mov [rax + 8], rsp
+        code += emit.add_constant(rax, 16) + emit.store_gs(at.native_call, rax) + restore
+        code += b"\xff\x15\x02\x00\x00\x00\xeb\x08" + struct.pack("<Q", guest)  # call [rip + 2]; jmp over the address
+        code += save + emit.load_gs(rax, at.native_call) + emit.add_constant(rax, -16) + emit.store_gs(at.native_call, rax)
+        code += b"\xff\x30" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)  # push [rax]
+        return self._place(self._region(guest), code)
+
+
+def _extra_words(access: Access) -> int:
+    if access.form == GATHERED:
+        return 18
+    if access.mask_bytes:
+        return 8
+    return 0
+
+
+def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
+    if instruction.is_ip_rel_memory_operand:
+        return ix.MemoryOperand(Register.RIP, displ=instruction.ip_rel_memory_address, displ_size=8)
+    displacement = instruction.memory_displacement
+    if displacement >= 1 << 63:
+        displacement -= 1 << 64
+    return ix.MemoryOperand(
+        instruction.memory_base, instruction.memory_index, instruction.memory_index_scale, displacement,
+        8 if displacement else 0, False, instruction.segment_prefix,
+    )  # fmt: skip
+
+
+class _Recorder:
+    """Emits the stores of one block's record: each register value an address needs is stored once."""
+
+    def __init__(self, translator: Translator, record: _Record, scratch: int) -> None:
+        self._translator, self._record, self._scratch = translator, record, scratch
+        self._symbols: list[tuple[int, int]] = [(number, 0) for number in range(16)]
+        self._next_symbol = 16
+        self._slots: dict[int, tuple[int, int]] = {}
+        self._opmasks: dict[int, int] = {}
+
+    def before(self, decoded: Decoded, position: int, out: _Output, masked: list[MaskedFlops]) -> list[tuple[int, int]]:
+        """Emit what must be stored before the instruction; return (slot, register) pairs to store after it."""
+        late: list[tuple[int, int]] = []
+        instruction = decoded.instruction
+        record = self._record
+        if instruction.op_mask != Register.NONE:
+            lanes = self._translator._lanes_of(instruction)
+            if lanes:
+                masked.append(MaskedFlops(position, len(record.lanes)))
+                record.lanes.append((self._opmask(instruction.op_mask, out), lanes))
+        if self._translator._detail == "flops":
+            self._step(decoded)
+            return late
+        string_streams = sum(access.form == STRING for access in decoded.accesses)
+        for access in decoded.accesses:
+            base = index = mask = vector = 0
+            delta = access.displacement
+            if access.form == STRING:
+                base = record.reserve(1)
+                out.add(emit.store(self._scratch, 8 * base, access.base))
+                vector = record.reserve(1)
+                late.append((vector, access.base))
+                record.accesses.append((0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector, 0, 0, 0, 0))
+                continue
+            if access.base >= 0:
+                base, moved = self._value(access.base, out)
+                delta += moved
+            if access.index >= 0:
+                index, moved = self._value(access.index, out)
+                delta += moved << access.scale
+            if access.form == GATHERED:
+                vector = self._vector(access.vector, out)
+            if access.mask:
+                if access.mask_bytes:
+                    mask = self._vector(access.mask, out)
+                else:
+                    mask = self._opmask(access.mask, out)
+            if delta >= 1 << 63 or delta < -(1 << 63):
+                delta = (delta + (1 << 63)) % (1 << 64) - (1 << 63)
+            record.accesses.append(
+                (delta, access.bytes, access.kind, access.form, base, index, access.scale, access.lanes, mask, vector,
+                 access.index_bytes, access.mask_bytes, access.address32, access.broadcast)
+            )  # fmt: skip
+        self._step(decoded)
+        return late
+
+    def after(self, late: list[tuple[int, int]], decoded: Decoded, out: _Output) -> None:
+        """Emit what must be stored after the instruction."""
+        for slot, register in late:
+            out.add(emit.store(self._scratch, 8 * slot, register))
+
+    def _value(self, register: int, out: _Output) -> tuple[int, int]:
+        """Return the slot that holds the register's value, and what to add to it."""
+        symbol, offset = self._symbols[register]
+        if symbol not in self._slots:
+            slot = self._record.reserve(1)
+            out.add(emit.store(self._scratch, 8 * slot, register))
+            self._slots[symbol] = (slot, offset)
+        slot, recorded = self._slots[symbol]
+        return slot, offset - recorded
+
+    def _opmask(self, mask: int, out: _Output) -> int:
+        slot = self._record.reserve(1)
+        out.add(emit.store_immediate(self._scratch, 8 * slot, 0))  # meets the end of the chunk in the mask's stead
+        out.add(emit.store_opmask(self._scratch, 8 * slot, mask - Register.K0, self._translator._wide_masks))
+        return slot
+
+    def _vector(self, register: int, out: _Output) -> int:
+        words = ix.RegisterExt.size(register) // 8
+        slot = self._record.reserve(words)
+        out.add(emit.store_immediate(self._scratch, 8 * (slot + words - 1), 0))
+        code = {1: ix.Code.MOVQ_MMM64_MM, 2: ix.Code.VEX_VMOVDQU_XMMM128_XMM, 4: ix.Code.VEX_VMOVDQU_YMMM256_YMM}.get(words)
+        if register >= Register.XMM0:
+            number = (register - Register.XMM0) % 32
+            if words == 8 or number >= 16:
+                code = {
+                    2: ix.Code.EVEX_VMOVDQU64_XMMM128_K1Z_XMM,
+                    4: ix.Code.EVEX_VMOVDQU64_YMMM256_K1Z_YMM,
+                    8: ix.Code.EVEX_VMOVDQU64_ZMMM512_K1Z_ZMM,
+                }[words]
+        memory = ix.MemoryOperand(Register.RAX + self._scratch, displ=8 * slot, displ_size=8)
+        encoder = self._translator._encoder
+        encoder.encode(ix.Instruction.create_mem_reg(code, memory, register), 0)
+        out.add(encoder.take_buffer())
+        return slot
+
+    def _step(self, decoded: Decoded) -> None:
+        updates = []
+        for step in decoded.steps:
+            if step.known and len(step.terms) == 1 and step.terms[0][1] == 1:
+                symbol, offset = self._symbols[step.terms[0][0]]
+                updates.append((step.register, (symbol, offset + step.constant)))
+            else:
+                updates.append((step.register, (self._next_symbol, 0)))
+                self._next_symbol += 1
+        for register, value in updates:
+            self._symbols[register] = value

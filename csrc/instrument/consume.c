@@ -1,0 +1,250 @@
+/* The consumer: a thread of its own takes full chunks of records in the order in which they were handed over, counts
+   how often each block ran, and feeds the addresses to the cache model. Nothing is kept of a record. */
+#if defined(__x86_64__)
+#include "instrument/internal.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cachesim/cachesim.h"
+
+#define QUEUE 1024u
+#define MAX_STREAMS 256
+
+static struct chunk *volatile queue[QUEUE];
+static volatile uint64_t tail, head;
+static volatile uint32_t work, sleeping, idle;
+static volatile int stopping;
+static pthread_t thread;
+static int running;
+static struct cachesim *model;
+static uint64_t accesses_seen;
+
+void instrument_futex_wait(volatile uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+void instrument_futex_wake(volatile uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
+}
+
+static inline uint64_t address_of(const struct instrument_access *a, const uint64_t *record, uint64_t fs_base) {
+    uint64_t address = (uint64_t)a->delta;
+    if (a->base) address += record[a->base];
+    if (a->index) address += record[a->index] << a->scale;
+    if (a->address32) address &= 0xffffffffu;
+    if (a->form == 5) address += fs_base;
+    return address;
+}
+
+static inline void touch(uint64_t address, uint32_t bytes, uint32_t kind) {
+    accesses_seen++;
+    if (model) cachesim_access(model, address, bytes, kind);
+}
+
+/* Bit i is set where lane i is active. */
+static uint64_t active_lanes(const struct instrument_access *a, const uint64_t *record) {
+    uint64_t all = a->lanes >= 64 ? ~0ull : (1ull << a->lanes) - 1;
+    if (!a->mask) return all;
+    if (!a->mask_bytes) return record[a->mask] & all;
+    const uint8_t *vector = (const uint8_t *)&record[a->mask];
+    uint64_t lanes = 0;
+    for (unsigned i = 0; i < a->lanes; i++)
+        lanes |= (uint64_t)(vector[(i + 1) * a->mask_bytes - 1] >> 7) << i;
+    return lanes;
+}
+
+static unsigned special_access(const struct instrument_access *a, const uint64_t *record, uint64_t fs_base) {
+    uint64_t start = address_of(a, record, fs_base);
+    if (a->form == 1) { /* masked: runs of active elements */
+        uint64_t lanes = active_lanes(a, record);
+        if (a->broadcast) {
+            if (lanes) touch(start, a->bytes, a->kind);
+            return 1;
+        }
+        while (lanes) {
+            unsigned first = (unsigned)__builtin_ctzll(lanes);
+            uint64_t shifted = lanes >> first;
+            unsigned length = ~shifted ? (unsigned)__builtin_ctzll(~shifted) : 64;
+            touch(start + (uint64_t)first * a->bytes, length * a->bytes, a->kind);
+            lanes = first + length >= 64 ? 0 : lanes & ~(((1ull << length) - 1) << first);
+        }
+    } else if (a->form == 2) { /* compressed in memory: the active elements side by side */
+        unsigned length = (unsigned)__builtin_popcountll(active_lanes(a, record));
+        if (length) touch(start, length * a->bytes, a->kind);
+    } else if (a->form == 3) {
+        uint64_t lanes = active_lanes(a, record);
+        for (unsigned i = 0; i < a->lanes; i++) {
+            if (!(lanes >> i & 1)) continue;
+            int64_t index = a->index_bytes == 4 ? ((const int32_t *)&record[a->vector])[i]
+                                                : ((const int64_t *)&record[a->vector])[i];
+            uint64_t address = start + ((uint64_t)index << a->scale);
+            touch(address, a->bytes, a->kind);
+        }
+    } else if (a->form == 4) { /* repeated string: a->lanes streams side by side, sharing count and direction */
+        int64_t moved = (int64_t)(record[a->vector] - record[a->base]);
+        uint64_t count = (uint64_t)(moved < 0 ? -moved : moved) / a->bytes;
+        uint64_t starts[2];
+        int64_t strides[2];
+        uint32_t bytes[2], kinds[2];
+        for (unsigned s = 0; s < a->lanes; s++) {
+            starts[s] = address_of(a + s, record, fs_base);
+            strides[s] = moved < 0 ? -(int64_t)a->bytes : (int64_t)a->bytes;
+            bytes[s] = a->bytes;
+            kinds[s] = a[s].kind;
+        }
+        accesses_seen += count * a->lanes;
+        if (model && count) cachesim_loop(model, a->lanes, starts, strides, bytes, kinds, count);
+        return a->lanes;
+    }
+    return 1;
+}
+
+static void consume_loop(struct block *b, const uint64_t *record, uint64_t fs_base) {
+    uint64_t difference = record[b->info.counter_end] - record[b->info.counter_start];
+    if (b->info.counter_bits == 32) {
+        /* a 32-bit counter wraps; both its values are zero-extended */
+        if (b->info.counter_step < 0) difference = 0 - difference;
+        difference &= 0xffffffffu;
+    } else if (b->info.counter_step < 0) {
+        difference = 0 - difference;
+    }
+    uint64_t step = (uint64_t)(b->info.counter_step < 0 ? -b->info.counter_step : b->info.counter_step);
+    uint64_t count = difference / step;
+    if (!count) count = (b->info.counter_bits == 32 ? 0x100000000ull : 0) / step; /* came back to where it started */
+    b->count += count;
+    for (uint32_t i = 0; i < b->info.lane_groups; i++) {
+        unsigned lanes = b->lanes[i].lanes;
+        uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
+        b->lane_counts[i] += count * (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
+    }
+    uint32_t n = b->info.accesses;
+    if (!n || !count) return;
+    /* A loop's register slots come in pairs: slot s at the first iteration, slot s + 1 after the last. */
+    uint64_t start[MAX_STREAMS];
+    int64_t stride[MAX_STREAMS];
+    uint32_t bytes[MAX_STREAMS], kind[MAX_STREAMS];
+    int plain = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct instrument_access *a = &b->accesses[i];
+        uint64_t first = address_of(a, record, fs_base), last = (uint64_t)a->delta;
+        if (a->base) last += record[a->base + 1];
+        if (a->index) last += record[a->index + 1] << a->scale;
+        if (a->form == 5) last += fs_base;
+        start[i] = first;
+        stride[i] = (int64_t)(last - first) / (int64_t)count;
+        bytes[i] = a->bytes;
+        kind[i] = a->kind;
+        if (a->form == 1) plain = 0;
+    }
+    if (plain) {
+        accesses_seen += n * count;
+        if (model) cachesim_loop(model, n, start, stride, bytes, kind, count);
+        return;
+    }
+    for (uint64_t k = 0; k < count; k++)
+        for (uint32_t i = 0; i < n; i++) {
+            struct instrument_access moved = b->accesses[i];
+            moved.delta += stride[i] * (int64_t)k;
+            if (moved.form == 1) special_access(&moved, record, fs_base);
+            else touch(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
+        }
+}
+
+static void consume(const struct chunk *chunk) {
+    const uint64_t *record = chunk->start, *end = chunk->end;
+    uint64_t fs_base = chunk->owner->fs_base;
+    while (record < end) {
+        struct block *b = instrument_block_at(record[0]);
+        if (b->info.loop) {
+            consume_loop(b, record, fs_base);
+            record += b->info.slots;
+            continue;
+        }
+        b->count++;
+        for (uint32_t i = 0; i < b->info.lane_groups; i++) {
+            unsigned lanes = b->lanes[i].lanes;
+            uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
+            b->lane_counts[i] += (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
+        }
+        const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
+        while (a < stop) {
+            if (a->form == 0 || a->form == 5) {
+                touch(address_of(a, record, fs_base), a->bytes, a->kind);
+                a++;
+            } else {
+                a += special_access(a, record, fs_base);
+            }
+        }
+        record += b->info.slots;
+    }
+}
+
+void instrument_enqueue(struct chunk *chunk) {
+    uint64_t ticket = __atomic_fetch_add(&tail, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&queue[ticket % QUEUE], __ATOMIC_ACQUIRE)) sched_yield();
+    __atomic_store_n(&queue[ticket % QUEUE], chunk, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&sleeping, __ATOMIC_SEQ_CST)) instrument_futex_wake(&work);
+}
+
+static void *consumer(void *unused) {
+    (void)unused;
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&work, __ATOMIC_SEQ_CST);
+        struct chunk *chunk = __atomic_load_n(&queue[head % QUEUE], __ATOMIC_ACQUIRE);
+        if (!chunk) {
+            if (__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) return NULL;
+            __atomic_store_n(&sleeping, 1, __ATOMIC_SEQ_CST);
+            instrument_futex_wait(&work, seen);
+            __atomic_store_n(&sleeping, 0, __ATOMIC_SEQ_CST);
+            continue;
+        }
+        consume(chunk);
+        __atomic_store_n(&queue[head % QUEUE], NULL, __ATOMIC_RELEASE);
+        __atomic_store_n(&chunk->full, 0, __ATOMIC_SEQ_CST);
+        instrument_futex_wake(&chunk->full);
+        __atomic_add_fetch(&head, 1, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&idle, 1, __ATOMIC_SEQ_CST);
+        instrument_futex_wake(&idle);
+    }
+}
+
+int instrument_consumer_start(struct cachesim *to) {
+    model = to;
+    stopping = 0;
+    accesses_seen = 0;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumer's */
+    running = pthread_create(&thread, NULL, consumer, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return running ? 0 : -2;
+}
+
+void instrument_consumer_stop(void) {
+    if (!running) return;
+    __atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);
+    instrument_futex_wake(&work);
+    pthread_join(thread, NULL);
+    running = 0;
+    model = NULL;
+}
+
+void instrument_wait_idle(void) {
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&idle, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&head, __ATOMIC_SEQ_CST) == __atomic_load_n(&tail, __ATOMIC_SEQ_CST)) return;
+        instrument_futex_wait(&idle, seen);
+    }
+}
+
+uint64_t instrument_accesses_seen(void) { return accesses_seen; }
+void instrument_reset_accesses(void) { accesses_seen = 0; }
+
+#endif

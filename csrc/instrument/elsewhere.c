@@ -1,0 +1,31 @@
+/* Other architectures: the engine says that it is not there. */
+#if !defined(__x86_64__)
+#include <stddef.h>
+#include <stdint.h>
+
+#include "instrument/instrument.h"
+
+int instrument_supported(void) { return 0; }
+uint32_t instrument_xsave_size(void) { return 0; }
+void instrument_offsets(struct instrument_layout *layout) { (void)layout; }
+int instrument_start(uint64_t (*translate)(uint64_t), struct cachesim *model) { (void)translate; (void)model; return -1; }
+int instrument_stop(void) { return -4; }
+uint64_t instrument_map(uint64_t near, uint64_t bytes) { (void)near; (void)bytes; return 0; }
+uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes) { (void)address; (void)out; (void)bytes; return 0; }
+void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { (void)address; (void)code; (void)bytes; }
+void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relative; }
+int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
+                             const struct instrument_lanes *lanes) { (void)block; (void)accesses; (void)lanes; return -1; }
+int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }
+uint64_t instrument_enter_address(void) { return 0; }
+int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
+                    struct instrument_fault *fault) {
+    (void)entry; (void)frame; (void)result; (void)float_result; (void)fault;
+    return -1;
+}
+int instrument_drain(void) { return -4; }
+void instrument_reset(void) {}
+int64_t instrument_block_counts(uint64_t *out, uint64_t blocks) { (void)out; (void)blocks; return -4; }
+uint64_t instrument_lane_count(uint32_t block, uint32_t group) { (void)block; (void)group; return 0; }
+uint64_t instrument_accesses_seen(void) { return 0; }
+#endif

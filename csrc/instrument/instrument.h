@@ -1,0 +1,83 @@
+/* Runtime of the binary translator: per-thread state, dispatch, record buffers and their consumer.
+   Declarations alone. Functions that can fail return 0 or one of the codes below, negative. */
+
+/* -1 this processor or system cannot run the engine, -2 out of memory, -3 already started, -4 not started,
+   -5 a limit of the engine was reached, -6 the call was ended by a fault (see the fault), -7 the translator failed. */
+
+struct cachesim;
+struct run_frame;
+
+/* One memory access of a block: address = value(base) + (value(index) << scale) + delta; slot 0 means "none". */
+struct instrument_access {
+    int64_t delta;
+    uint32_t bytes;       /* size of the access; for vectors of elements the size of one element */
+    uint8_t kind;         /* a cachesim kind */
+    uint8_t form;         /* 0 plain, 1 masked, 2 compress or expand, 3 gather or scatter, 4 repeated string, 5 relative to FS */
+    uint8_t base, index;  /* slots of the record */
+    uint8_t scale;        /* log2 */
+    uint8_t lanes;        /* masked, gather: number of elements */
+    uint8_t mask;         /* slot of the opmask, or of the vector mask's first word; 0: all lanes */
+    uint8_t vector;       /* gather: slot of the index vector's first word; string: slot of the pointer afterwards */
+    uint8_t index_bytes;  /* gather: 4 or 8 */
+    uint8_t mask_bytes;   /* 0: mask is an opmask; else the element size of a vector mask */
+    uint8_t address32;    /* the sum is cut to 32 bits */
+    uint8_t broadcast;    /* masked: one element that is read if any lane is active */
+    uint8_t reserved[4];
+};
+
+/* Lanes that count only where an opmask is set. */
+struct instrument_lanes {
+    uint8_t mask;         /* slot */
+    uint8_t lanes;
+};
+
+struct instrument_block {
+    uint64_t guest;       /* address of the original code */
+    uint64_t host;        /* address of the translated code */
+    uint32_t host_bytes;
+    uint32_t slots;       /* words of one record, block number included; 0: counted by a counter */
+    uint32_t accesses;
+    uint32_t lane_groups;
+    uint32_t loop;        /* 1: one record stands for all iterations of a loop */
+    uint32_t counter_bits;   /* loop: width of the counting register */
+    int64_t counter_step;    /* loop: what one iteration adds to it */
+    uint32_t counter_start, counter_end;   /* loop: slots */
+    uint32_t scratch;     /* register number that holds the record pointer inside the block; 16: none */
+    uint32_t second;      /* a second register spilled inside the block; 16: none */
+};
+
+struct instrument_fault {
+    int32_t signal;
+    int32_t code;         /* si_code */
+    uint64_t address;     /* si_addr */
+    uint64_t host;        /* program counter: inside the code cache, or outside it */
+    uint64_t block_guest; /* original address of the translated block, or 0 */
+    uint32_t block;       /* its number */
+    uint64_t registers[16];
+};
+
+/* Offsets from the GS base that translated code uses. */
+struct instrument_layout {
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call;
+};
+
+int instrument_supported(void);
+uint32_t instrument_xsave_size(void);   /* bytes of the states that the system has enabled */
+void instrument_offsets(struct instrument_layout *layout);
+int instrument_start(uint64_t (*translate)(uint64_t), struct cachesim *model);
+int instrument_stop(void);
+uint64_t instrument_map(uint64_t near, uint64_t bytes);
+uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes);
+void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes);
+void instrument_patch(uint64_t site, int32_t relative);
+int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
+                             const struct instrument_lanes *lanes);
+int instrument_publish(uint64_t guest, uint64_t host);
+uint64_t instrument_enter_address(void);
+int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
+                    struct instrument_fault *fault);
+int instrument_drain(void);
+void instrument_reset(void);
+int64_t instrument_block_counts(uint64_t *out, uint64_t blocks);
+uint64_t instrument_lane_count(uint32_t block, uint32_t group);
+uint64_t instrument_accesses_seen(void);

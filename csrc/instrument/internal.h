@@ -1,0 +1,57 @@
+/* What the files of the runtime share. */
+#ifndef COUNTEROOF_INSTRUMENT_INTERNAL_H
+#define COUNTEROOF_INSTRUMENT_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "instrument/instrument.h"
+#include "instrument/state.h"
+
+/* The order in which dispatch.c pushes. */
+struct saved_registers {
+    uint64_t rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, flags;
+    uint8_t red_zone[128];
+    uint64_t stack[];  /* the program's stack: stack[0] is at its rsp */
+};
+
+struct block {
+    struct instrument_block info;
+    struct instrument_access *accesses;
+    struct instrument_lanes *lanes;
+    uint64_t *lane_counts;
+    uint64_t count;
+};
+
+#define BLOCK_SEGMENT 4096u
+#define BLOCK_SEGMENTS 1024u
+
+extern struct block *instrument_segments[BLOCK_SEGMENTS];
+static inline struct block *instrument_block_at(uint64_t id) {
+    return &instrument_segments[id / BLOCK_SEGMENT][id % BLOCK_SEGMENT];
+}
+
+/* dispatch.c */
+extern uint64_t instrument_xsave_bytes;
+void instrument_dispatch(void);
+void instrument_enter(void);
+void instrument_leave(void);
+
+/* state.c: threads and their buffers */
+struct state *instrument_this_thread(void);
+struct state *instrument_thread_state(void);
+void instrument_submit(struct state *state, uint64_t *end);
+struct state *instrument_all_states(void);
+void instrument_free_states(void);
+
+/* consume.c */
+int instrument_consumer_start(struct cachesim *model);
+void instrument_consumer_stop(void);
+void instrument_enqueue(struct chunk *chunk);
+void instrument_wait_idle(void);
+
+/* Futex helpers; all are safe in a signal handler. */
+void instrument_futex_wait(volatile uint32_t *word, uint32_t value);
+void instrument_futex_wake(volatile uint32_t *word);
+
+#endif

@@ -1,0 +1,60 @@
+/* The per-thread state that translated code reaches through the GS base. Offsets are fixed: the assembly of
+   dispatch.c and the translator use them as numbers. */
+#ifndef COUNTEROOF_INSTRUMENT_STATE_H
+#define COUNTEROOF_INSTRUMENT_STATE_H
+
+#include <setjmp.h>
+#include <stdint.h>
+
+#define STATE_SELF 0
+#define STATE_BUFFER 8
+#define STATE_TARGET 16
+#define STATE_JUMP 24
+#define STATE_DISPATCH 32
+#define STATE_D0 40
+#define STATE_D1 48
+#define STATE_D2 56
+#define STATE_SPILL 64      /* 16 words, one a register */
+#define STATE_SCRATCH 192   /* 8 words */
+#define STATE_NATIVE 256    /* top of the stack of return addresses taken away for native calls */
+#define STATE_KEYS 0x2000
+#define STATE_HOSTS (STATE_KEYS + 65536 * 8)
+#define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
+#define STATE_COUNTER_LIMIT (1u << 20)
+#define STATE_BYTES (STATE_COUNTERS + (uint64_t)STATE_COUNTER_LIMIT * 8)
+
+#define CHUNK_SLOTS 32768u  /* 256 KiB: half of a small L2, so that the record is still near when it is consumed */
+#define CHUNK_GUARD 65536u
+#define CHUNKS 8
+#define SHADOW_DEPTH 4096
+
+struct shadow_frame { uint64_t stack, address; };
+
+struct chunk {
+    uint64_t *start, *end;
+    struct state *owner;
+    volatile uint32_t full;
+};
+
+struct state {
+    struct state *self;
+    uint64_t *buffer;
+    uint64_t target, jump, dispatch, d0, d1, d2;
+    uint64_t spill[16];
+    uint64_t scratch[8];
+    struct shadow_frame *native_top;
+    /* below here only C looks */
+    struct chunk chunks[CHUNKS];
+    uint32_t current;
+    uint64_t fs_base, previous_gs;
+    struct shadow_frame *native_bottom;
+    struct shadow_frame *entry_top, *entry_bottom;
+    sigjmp_buf *escape;
+    struct instrument_fault *fault;
+    int escape_status;
+    struct state *next;
+    void *signal_stack;
+};
+_Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
+
+#endif
