@@ -143,12 +143,9 @@ class Reader:
                     return block
             offset = instruction.ip - start
             raw = code[offset : offset + instruction.len]
-            flow = instruction.flow_control
-            if flow not in (FlowControl.NEXT, FlowControl.CALL) and not _ends_block(instruction, flow):
-                flow = FlowControl.NEXT
             block.body.append(self._decoded(instruction, raw))
             block.next_address = instruction.next_ip
-            if flow != FlowControl.NEXT and _ends_block(instruction, flow):
+            if _ends_block(instruction, instruction.flow_control):
                 block.closed = True
                 return block
             if len(block.body) >= MAX_INSTRUCTIONS:
@@ -244,11 +241,11 @@ class Reader:
 
 
 def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
-    """Tell whether control may go elsewhere; ``syscall`` and its like come back to the next instruction."""
+    """Tell whether control may go elsewhere, or the engine has to look at what happens."""
     if flow == FlowControl.NEXT:
         return False
     if flow == FlowControl.CALL:
-        return bool(instruction.is_call_near or instruction.is_call_far)
+        return bool(instruction.is_call_near or instruction.is_call_far or instruction.mnemonic == Mnemonic.SYSCALL)
     if flow == FlowControl.XBEGIN_XABORT_XEND:
         return bool(instruction.mnemonic == Mnemonic.XBEGIN)
     return True
@@ -380,10 +377,9 @@ def flags_dead_at_entry(block: Block) -> bool:
             return False
         if instruction.flow_control not in (FlowControl.NEXT, FlowControl.CONDITIONAL_BRANCH):
             return False
-        # Undefined counts as overwritten: no program can tell. A shift by a count of zero changes no flag, so
-        # conditional writes do not count.
+        # What the manual leaves undefined a processor may keep as it was, and a shift by a count of zero keeps all.
         if instruction.mnemonic not in _MAY_KEEP_FLAGS:
-            written |= instruction.rflags_modified & STATUS_FLAGS
+            written |= instruction.rflags_written | instruction.rflags_cleared | instruction.rflags_set
         if written == STATUS_FLAGS:
             return True
     return False

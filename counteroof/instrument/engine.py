@@ -110,11 +110,10 @@ class Engine:
         Raises
         ------
         KernelFailed
-            ``unsupported`` for an instruction that cannot be run, ``crash`` for a fault, at its original address.
+            ``unsupported``: the function came to an instruction that cannot be run. A fault goes to the handler that was
+            there before the engine, with the original address, as if there were no engine.
         """
-        entry = self._entries.get(function)
-        if entry is None:
-            entry = self._entries[function] = self._translator.entry(function)
+        entry = self.entry(function)
         result, float_result = self._ffi.new("uint64_t *"), self._ffi.new("double *")
         fault = self._ffi.new("struct instrument_fault *")
         status = self._lib.instrument_call(entry, frame, result, float_result, fault)
@@ -122,9 +121,21 @@ class Engine:
             error = self._translator.failure
             raise CounteroofError(f"the translator failed: {error!r}") from error
         if status == -6:
-            raise self._fault(fault)
+            raise self._unsupported(fault)
         self._check(status)
         return result[0], float_result[0]
+
+    def entry(self, function: int) -> int:
+        """Return an address that native code can call instead of ``function``, to have it run under instrumentation."""
+        entry = self._entries.get(function)
+        if entry is None:
+            entry = self._entries[function] = self._translator.entry(function)
+        return entry
+
+    def forget(self) -> None:
+        """Translate everything anew from now on: code has changed. Entries made before must not be used any more."""
+        self._entries.clear()
+        self._translator.forget()
 
     def drain(self) -> None:
         """Wait until the model has seen everything that was recorded."""
@@ -168,17 +179,10 @@ class Engine:
         rule: FlopRule | None = self._rule_for(instruction)
         return rule.mask_lanes if rule is not None and rule.masked else 0
 
-    def _fault(self, fault: Any) -> KernelFailed:
-        import signal
-
-        name = signal.Signals(fault.signal).name
+    def _unsupported(self, fault: Any) -> KernelFailed:
         found = self._translator.original(fault.host)
-        if found is None:
-            return KernelFailed("crash", f"{name} at {_symbol(fault.host)}, accessing {fault.address:#x}")
-        block, address = found
-        if block.unsupported:
-            return KernelFailed("unsupported", f"the engine cannot run this: {block.unsupported} ({_symbol(block.guest)})")
-        return KernelFailed("crash", f"{name} at {_symbol(address)}, accessing {fault.address:#x}")
+        why = found[0].unsupported if found else f"code at {fault.host:#x}"
+        return KernelFailed("unsupported", f"the engine cannot run this: {why}, in {_symbol(fault.block_guest)}")
 
     def _check(self, status: int) -> None:
         if status:

@@ -187,6 +187,13 @@ class Translator:
             code = emit.load_immediate(11, host) + b"\xff\x25\0\0\0\0" + struct.pack("<Q", self._lib.instrument_enter_address())
             return self._place(region, code)
 
+    def forget(self) -> None:
+        """Translate everything anew from now on: the original code has changed. Counts so far are kept."""
+        with self._lock:
+            self._hosts.clear()
+            self._pending.clear()
+            self._lib.instrument_forget()
+
     def original(self, host: int) -> tuple[TranslatedBlock, int] | None:
         """Return the block and the original address of the instruction that a translated address belongs to."""
         for block in self.blocks:
@@ -267,7 +274,7 @@ class Translator:
         info.guest, info.host, info.host_bytes = block.address, host, size
         info.slots = record.slots if record.written else 0
         info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
-        info.scratch, info.second = scratch, NO_SCRATCH
+        info.scratch, info.unsupported = scratch, unsupported is not None
         if loop:
             info.loop = 1
             info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
@@ -278,7 +285,11 @@ class Translator:
         lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
         for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
             entry.mask, entry.lanes = mask, count
-        number = self._lib.instrument_add_block(info, accesses, lanes)
+        offsets = ffi.new("uint32_t[]", 2 * len(places) + 1)
+        for i, (place, decoded) in enumerate(zip(places, body, strict=True)):
+            offsets[2 * i] = place - host
+            offsets[2 * i + 1] = decoded.instruction.ip - block.address & 0xFFFFFFFF
+        number = self._lib.instrument_add_block(info, accesses, lanes, offsets, len(places))
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
         self.blocks.append(
@@ -368,9 +379,6 @@ class Translator:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
         if not decoded.rip_relative:
             out.add(decoded.code)
-            if decoded.instruction.mnemonic == Mnemonic.SYSCALL:
-                # the processor left the translated address in rcx
-                out.add(emit.load_immediate(1, decoded.instruction.next_ip))
             return
         target = decoded.instruction.ip_rel_memory_address
         if abs(target - out.here) < NEAR:
@@ -434,6 +442,8 @@ class Translator:
             self._exit(instruction.next_ip, out)
         elif flow == FlowControl.UNCONDITIONAL_BRANCH:
             self._exit(instruction.near_branch_target, out)
+        elif instruction.mnemonic == Mnemonic.SYSCALL:
+            out.add(emit.store_gs_address(at.target, instruction.next_ip) + emit.jump_gs(at.system_call))
         elif flow == FlowControl.CALL and instruction.is_call_near:
             out.add(emit.push_address(instruction.next_ip))
             self._exit(instruction.near_branch_target, out)
@@ -652,7 +662,7 @@ class _Recorder:
         slot = self._record.reserve(words)
         out.add(emit.store_immediate(self._scratch, 8 * (slot + words - 1), 0))
         code = {1: ix.Code.MOVQ_MMM64_MM, 2: ix.Code.VEX_VMOVDQU_XMMM128_XMM, 4: ix.Code.VEX_VMOVDQU_YMMM256_YMM}.get(words)
-        if register >= Register.XMM0:
+        if Register.XMM0 <= register <= Register.ZMM31:
             number = (register - Register.XMM0) % 32
             if words == 8 or number >= 16:
                 code = {

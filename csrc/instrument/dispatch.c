@@ -9,13 +9,13 @@
 
 uint64_t instrument_xsave_bytes;
 
-/* Push flags and the sixteen registers below the red zone, save the vector state, and leave rbp at the saved
-   registers (struct saved_registers) and rdi, rsi as the arguments of a C function. The XSAVE header must be zero. */
-#define SAVE_ALL \
-    "  lea -128(%rsp), %rsp\n" \
+/* Save flags, registers and vector state, and call C with a pointer to them (struct saved_registers). The XSAVE header
+   must be zero. From translated code this happens on a stack of the engine's own: the program's may be small, and what
+   lies below its stack pointer is the program's. */
+#define PUSH_REGISTERS(stack_pointer) \
     "  pushfq\n" \
     "  push %r15\n push %r14\n push %r13\n push %r12\n push %r11\n push %r10\n push %r9\n push %r8\n" \
-    "  push %rdi\n push %rsi\n push %rbp\n push %rsp\n push %rbx\n push %rdx\n push %rcx\n push %rax\n" \
+    "  push %rdi\n push %rsi\n push %rbp\n push " stack_pointer "\n push %rbx\n push %rdx\n push %rcx\n push %rax\n" \
     "  cld\n" \
     "  mov %rsp, %rbp\n" \
     "  sub instrument_xsave_bytes(%rip), %rsp\n" \
@@ -29,14 +29,28 @@ uint64_t instrument_xsave_bytes;
     "  movl $0x1f80, -8(%rsp)\n ldmxcsr -8(%rsp)\n" \
     "  mov %rbp, %rdi\n"
 
-#define RESTORE_ALL \
+#define POP_REGISTERS \
     "  mov $-1, %eax\n mov $-1, %edx\n" \
     "  xrstor64 (%rsp)\n" \
     "  mov %rbp, %rsp\n" \
     "  pop %rax\n pop %rcx\n pop %rdx\n pop %rbx\n lea 8(%rsp), %rsp\n pop %rbp\n pop %rsi\n pop %rdi\n" \
     "  pop %r8\n pop %r9\n pop %r10\n pop %r11\n pop %r12\n pop %r13\n pop %r14\n pop %r15\n" \
-    "  popfq\n" \
-    "  lea 128(%rsp), %rsp\n"
+    "  popfq\n"
+
+/* A signal handler may come in between and use the engine too: it starts below what is in use here. */
+#define SAVE_ALL \
+    "  mov %rsp, " GS(STATE_PROGRAM_STACK) "\n" \
+    "  mov " GS(STATE_STACK) ", %rsp\n" \
+    PUSH_REGISTERS(GS(STATE_PROGRAM_STACK)) \
+    "  mov %rsp, " GS(STATE_STACK) "\n"
+
+#define RESTORE_ALL \
+    "  lea 136(%rbp), %rcx\n" \
+    "  mov %rcx, " GS(STATE_STACK) "\n" \
+    "  mov 32(%rbp), %rcx\n" \
+    "  mov %rcx, " GS(STATE_PROGRAM_STACK) "\n" \
+    POP_REGISTERS \
+    "  mov " GS(STATE_PROGRAM_STACK) ", %rsp\n"
 
 __asm__(
     "  .text\n"
@@ -72,12 +86,32 @@ __asm__(
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_miss, .-instrument_miss\n"
 
-    /* Native code calls a translated function: r11 holds the translation, the stack its real return address. */
+    /* A system call: C decides what becomes of it. */
+    "  .globl instrument_syscall\n  .hidden instrument_syscall\n  .type instrument_syscall, @function\n"
+    "instrument_syscall:\n"
+    SAVE_ALL
+    "  call instrument_system_call\n"
+    RESTORE_ALL
+    "  jmp *" GS(STATE_JUMP) "\n"
+    "  .size instrument_syscall, .-instrument_syscall\n"
+
+    /* One that must see the program's own registers and stack. */
+    "  .globl instrument_raw_syscall\n  .hidden instrument_raw_syscall\n  .type instrument_raw_syscall, @function\n"
+    "instrument_raw_syscall:\n"
+    "  syscall\n"
+    "  mov " GS(STATE_TARGET) ", %rcx\n"
+    "  jmp instrument_dispatch\n"
+    "  .size instrument_raw_syscall, .-instrument_raw_syscall\n"
+
+    /* Native code calls a translated function: r11 holds the translation, the stack its real return address. The
+       thread may be new and have no state yet, so this is done on its own stack. */
     "  .globl instrument_enter\n  .hidden instrument_enter\n  .type instrument_enter, @function\n"
     "instrument_enter:\n"
-    SAVE_ALL
+    "  lea -128(%rsp), %rsp\n"
+    PUSH_REGISTERS("%rsp")
     "  call instrument_entering\n"
-    RESTORE_ALL
+    POP_REGISTERS
+    "  lea 128(%rsp), %rsp\n"
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_enter, .-instrument_enter\n"
 
@@ -88,6 +122,20 @@ __asm__(
     "  call instrument_leaving\n"
     RESTORE_ALL
     "  jmp *" GS(STATE_JUMP) "\n"
-    "  .size instrument_leave, .-instrument_leave\n");
+    "  .size instrument_leave, .-instrument_leave\n"
+
+    /* uint64_t instrument_call_on(function, argument, stack) */
+    "  .globl instrument_call_on\n  .hidden instrument_call_on\n  .type instrument_call_on, @function\n"
+    "instrument_call_on:\n"
+    "  push %rbp\n"
+    "  mov %rsp, %rbp\n"
+    "  mov %rdx, %rsp\n"
+    "  mov %rdi, %rax\n"
+    "  mov %rsi, %rdi\n"
+    "  call *%rax\n"
+    "  mov %rbp, %rsp\n"
+    "  pop %rbp\n"
+    "  ret\n"
+    "  .size instrument_call_on, .-instrument_call_on\n");
 
 #endif

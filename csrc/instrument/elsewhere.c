@@ -15,8 +15,12 @@ uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes) { (void
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { (void)address; (void)code; (void)bytes; }
 void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relative; }
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes) { (void)block; (void)accesses; (void)lanes; return -1; }
+                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count) {
+    (void)block; (void)accesses; (void)lanes; (void)places; (void)place_count;
+    return -1;
+}
 int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }
+void instrument_forget(void) {}
 uint64_t instrument_enter_address(void) { return 0; }
 int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault) {

@@ -2,7 +2,7 @@
    Declarations alone. Functions that can fail return 0 or one of the codes below, negative. */
 
 /* -1 this processor or system cannot run the engine, -2 out of memory, -3 already started, -4 not started,
-   -5 a limit of the engine was reached, -6 the call was ended by a fault (see the fault), -7 the translator failed. */
+   -5 a limit of the engine was reached, -6 the call met code that cannot be translated (see the fault), -7 the translator failed. */
 
 struct cachesim;
 struct run_frame;
@@ -43,22 +43,18 @@ struct instrument_block {
     int64_t counter_step;    /* loop: what one iteration adds to it */
     uint32_t counter_start, counter_end;   /* loop: slots */
     uint32_t scratch;     /* register number that holds the record pointer inside the block; 16: none */
-    uint32_t second;      /* a second register spilled inside the block; 16: none */
+    uint32_t unsupported; /* 1: a trap in the place of code that cannot be translated */
 };
 
+/* Where a call ended that met code that cannot be translated. */
 struct instrument_fault {
-    int32_t signal;
-    int32_t code;         /* si_code */
-    uint64_t address;     /* si_addr */
-    uint64_t host;        /* program counter: inside the code cache, or outside it */
-    uint64_t block_guest; /* original address of the translated block, or 0 */
-    uint32_t block;       /* its number */
-    uint64_t registers[16];
+    uint64_t host;        /* the trap */
+    uint64_t block_guest; /* the original address */
 };
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call;
 };
 
 int instrument_supported(void);
@@ -71,8 +67,9 @@ uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes);
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes);
 void instrument_patch(uint64_t site, int32_t relative);
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes);
+                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count);
 int instrument_publish(uint64_t guest, uint64_t host);
+void instrument_forget(void);   /* all look-ups; what was translated is no longer reached from outside */
 uint64_t instrument_enter_address(void);
 int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);

@@ -11,8 +11,6 @@
 /* The order in which dispatch.c pushes. */
 struct saved_registers {
     uint64_t rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, flags;
-    uint8_t red_zone[128];
-    uint64_t stack[];  /* the program's stack: stack[0] is at its rsp */
 };
 
 struct block {
@@ -20,6 +18,8 @@ struct block {
     struct instrument_access *accesses;
     struct instrument_lanes *lanes;
     uint64_t *lane_counts;
+    uint32_t *places;     /* pairs: offset in the translation, offset in the original */
+    uint32_t place_count;
     uint64_t count;
 };
 
@@ -36,6 +36,9 @@ extern uint64_t instrument_xsave_bytes;
 void instrument_dispatch(void);
 void instrument_enter(void);
 void instrument_leave(void);
+void instrument_syscall(void);
+void instrument_raw_syscall(void);
+uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
 
 /* state.c: threads and their buffers */
 struct state *instrument_this_thread(void);

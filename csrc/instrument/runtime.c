@@ -4,11 +4,13 @@
 #include "instrument/internal.h"
 
 #include <cpuid.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -21,6 +23,18 @@ static uint64_t (*translate)(uint64_t);
 static int started;
 
 void instrument_reset_accesses(void);
+
+static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+#define FAULT_SIGNALS (sizeof fault_signals / sizeof *fault_signals)
+
+/* struct sigaction as the system call has it. */
+struct kernel_action {
+    void *handler;
+    uint64_t flags;
+    void *restorer;
+    uint64_t mask;
+};
+static struct kernel_action previous[FAULT_SIGNALS]; /* what the program believes to be installed */
 
 /* ---- code regions ---- */
 
@@ -81,7 +95,7 @@ void instrument_patch(uint64_t site, int32_t relative) {
 /* ---- blocks ---- */
 
 int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes) {
+                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count) {
     uint64_t id = block_total;
     if (id >= STATE_COUNTER_LIMIT || id >= (uint64_t)BLOCK_SEGMENT * BLOCK_SEGMENTS) return -5;
     if (!instrument_segments[id / BLOCK_SEGMENT]) {
@@ -93,7 +107,10 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     b->accesses = malloc(info->accesses * sizeof *accesses + 1);
     b->lanes = malloc(info->lane_groups * sizeof *lanes + 1);
     b->lane_counts = calloc(info->lane_groups + 1, sizeof *b->lane_counts);
-    if (!b->accesses || !b->lanes || !b->lane_counts) return -2;
+    b->places = malloc(place_count * 2 * sizeof *places + 1);
+    if (!b->accesses || !b->lanes || !b->lane_counts || !b->places) return -2;
+    b->place_count = place_count;
+    memcpy(b->places, places, place_count * 2 * sizeof *places);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
     memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);
     __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
@@ -166,22 +183,41 @@ int instrument_publish(uint64_t guest, uint64_t host) {
     return map ? 0 : -2;
 }
 
+void instrument_forget(void) {
+    pthread_mutex_lock(&map_lock);
+    memset(map, 0, map_size * sizeof *map);
+    map_used = 0;
+    pthread_mutex_unlock(&map_lock);
+    for (struct state *s = instrument_all_states(); s; s = s->next) {
+        uint64_t *keys = (uint64_t *)((char *)s + STATE_KEYS);
+        memset(keys, 0, 65536 * sizeof *keys);
+        keys[0] = 1;
+    }
+}
+
 static void escape(struct state *s, int status) {
     s->escape_status = status;
     if (s->escape) siglongjmp(*s->escape, 1);
-    abort(); /* no call of ours is on this thread: nothing to return to */
+    static const char text[] = "counteroof: the engine met something it cannot run, on a thread it was not called on\n";
+    if (write(2, text, sizeof text - 1) < 0) abort();
+    abort(); /* there is nothing to return to */
 }
 
-/* Called by dispatch.c with everything saved: find or make the translation of state->target. */
-__attribute__((visibility("hidden"))) void instrument_resolve(struct saved_registers *registers) {
-    (void)registers;
-    struct state *s = instrument_this_thread();
+/* Find or make the translation of state->target. dispatch.c calls this with everything saved. */
+static void resolve(struct state *s) {
     uint64_t target = s->target, host;
     if (in_code_cache(target) || target == (uint64_t)instrument_leave) {
         host = target; /* a return into ourselves */
     } else {
         host = map_find(target);
-        if (!host) host = translate(target);
+        if (!host) {
+            /* Python watches its stack: give it the thread's own where the program is on it, and there is room. */
+            uint64_t below = (s->program_stack - 256) & ~63ull;
+            if (below > s->thread_stack_low + (1u << 18) && below < s->thread_stack_high)
+                host = instrument_call_on(translate, target, below);
+            else
+                host = translate(target);
+        }
         if (!host) escape(s, -7);
     }
     uint64_t slot = target & 0xffff;
@@ -190,39 +226,113 @@ __attribute__((visibility("hidden"))) void instrument_resolve(struct saved_regis
     s->jump = host;
 }
 
+__attribute__((visibility("hidden"))) void instrument_resolve(struct saved_registers *registers) {
+    (void)registers;
+    resolve(instrument_this_thread());
+}
+
 /* Native code calls a translated function: put the way back in place of the return address. */
 __attribute__((visibility("hidden"))) void instrument_entering(struct saved_registers *registers) {
     struct state *s = instrument_thread_state();
     if (!s) abort();
+    uint64_t *return_address = (uint64_t *)(registers + 1) + 16; /* above the red zone */
     /* frames that a longjmp left behind lie below the present stack */
-    while (s->entry_top > s->entry_bottom && s->entry_top[-1].stack <= (uint64_t)registers->stack) s->entry_top--;
+    while (s->entry_top > s->entry_bottom && s->entry_top[-1].stack <= (uint64_t)return_address) s->entry_top--;
     if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) escape(s, -5);
-    s->entry_top->stack = (uint64_t)registers->stack;
-    s->entry_top->address = registers->stack[0];
+    s->entry_top->stack = (uint64_t)return_address;
+    s->entry_top->address = *return_address;
     s->entry_top++;
-    registers->stack[0] = (uint64_t)instrument_leave;
+    *return_address = (uint64_t)instrument_leave;
     s->jump = registers->r11;
 }
 
 __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_registers *registers) {
     struct state *s = instrument_this_thread();
-    uint64_t stack = (uint64_t)registers->stack - 8; /* where the return address stood; a `ret n` pops more */
-    while (s->entry_top > s->entry_bottom + 1 && s->entry_top[-1].stack < stack) {
-        if (s->entry_top[-2].stack > stack) break;
-        s->entry_top--;
-    }
+    uint64_t stack = registers->rsp - 8; /* where the return address stood, or above it after `ret n` */
+    while (s->entry_top > s->entry_bottom + 1 && s->entry_top[-2].stack <= stack) s->entry_top--;
     s->entry_top--;
     s->jump = s->entry_top->address;
 }
 
-/* ---- faults ---- */
+/* ---- system calls ---- */
 
-static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-#define FAULT_SIGNALS (sizeof fault_signals / sizeof *fault_signals)
-static struct sigaction previous[FAULT_SIGNALS];
+static int is_fault_signal(uint64_t number);
+static long set_action(int number, const struct kernel_action *new, struct kernel_action *old, uint64_t set_bytes);
+
+static long do_syscall(const struct saved_registers *r, uint64_t a1) {
+    register uint64_t r10 __asm__("r10") = r->r10;
+    register uint64_t r8 __asm__("r8") = r->r8;
+    register uint64_t r9 __asm__("r9") = r->r9;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(r->rax), "D"(r->rdi), "S"(a1), "d"(r->rdx), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* Called by dispatch.c: state->target is the instruction after the system call. The engine lives on SIGSEGV, so handlers
+   for the fault signals are kept aside and the signals are never blocked. */
+__attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
+    struct state *s = instrument_this_thread();
+    switch (r->rax) {
+    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: case SYS_rt_sigreturn: case SYS_execve:
+    case SYS_exit: case SYS_exit_group:
+        s->jump = (uint64_t)instrument_raw_syscall;
+        return;
+    case SYS_rt_sigaction:
+        if (is_fault_signal(r->rdi)) {
+            r->rax = (uint64_t)set_action((int)r->rdi, (const struct kernel_action *)r->rsi,
+                                          (struct kernel_action *)r->rdx, r->r10);
+            break;
+        }
+        r->rax = (uint64_t)do_syscall(r, r->rsi);
+        break;
+    case SYS_rt_sigprocmask: {
+        uint64_t set;
+        if (r->rsi && r->r10 == sizeof set && instrument_read(r->rsi, (uint8_t *)&set, sizeof set) == sizeof set &&
+            r->rdi != SIG_UNBLOCK) {
+            for (unsigned i = 0; i < FAULT_SIGNALS; i++) set &= ~(1ull << (fault_signals[i] - 1));
+            r->rax = (uint64_t)do_syscall(r, (uint64_t)&set);
+        } else {
+            r->rax = (uint64_t)do_syscall(r, r->rsi);
+        }
+        break;
+    }
+    default:
+        r->rax = (uint64_t)do_syscall(r, r->rsi);
+    }
+    r->rcx = s->target;
+    r->r11 = r->flags;
+    resolve(s);
+}
+
+/* ---- faults ---- */
 
 static const int context_register[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                          REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+
+static int is_fault_signal(uint64_t number) {
+    for (unsigned i = 0; i < FAULT_SIGNALS; i++)
+        if ((uint64_t)fault_signals[i] == number) return 1;
+    return 0;
+}
+
+static struct kernel_action *action_of(int number) {
+    for (unsigned i = 0; i < FAULT_SIGNALS; i++)
+        if (fault_signals[i] == number) return &previous[i];
+    return NULL;
+}
+
+/* rt_sigaction for a signal whose handler must stay ours: remember the program's. */
+static long set_action(int number, const struct kernel_action *new, struct kernel_action *old, uint64_t set_bytes) {
+    struct kernel_action *kept = action_of(number), was = *kept, wanted;
+    if (set_bytes != 8) return -EINVAL;
+    if (new && instrument_read((uint64_t)new, (uint8_t *)&wanted, sizeof wanted) != sizeof wanted) return -EFAULT;
+    if (new) *kept = wanted;
+    if (old) *old = was;
+    return 0;
+}
 
 /* Which register addresses the record in a store the translator wrote: mov [r + disp], r or mov [r + disp], imm. */
 static int record_register(const uint8_t *code) {
@@ -232,21 +342,30 @@ static int record_register(const uint8_t *code) {
     return rm | (rex & 1) << 3;
 }
 
-static struct block *block_of(uint64_t host, uint32_t *id) {
+static struct block *block_of(uint64_t host) {
     for (uint64_t i = 0; i < block_total; i++) {
         struct block *b = instrument_block_at(i);
-        if (host >= b->info.host && host < b->info.host + b->info.host_bytes) {
-            *id = (uint32_t)i;
-            return b;
-        }
+        if (host >= b->info.host && host < b->info.host + b->info.host_bytes) return b;
     }
     return NULL;
 }
 
+/* Make the context that of the original program, as if it had stopped at the original instruction. */
+static void to_original(struct state *s, const struct block *b, greg_t *registers) {
+    uint64_t offset = (uint64_t)registers[REG_RIP] - b->info.host;
+    uint32_t place = 0;
+    while (place + 1 < b->place_count && b->places[2 * place + 2] <= offset) place++;
+    if (b->info.scratch < 16) /* between the instructions of a block the scratch register is ours */
+        registers[context_register[b->info.scratch]] = (greg_t)s->spill[b->info.scratch];
+    registers[REG_RIP] = (greg_t)(b->info.guest + (b->place_count ? b->places[2 * place + 1] : 0));
+}
+
 static void on_fault(int number, siginfo_t *info, void *context) {
-    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    ucontext_t *user = context;
+    greg_t *registers = user->uc_mcontext.gregs;
     struct state *s = instrument_this_thread();
     uint64_t address = (uint64_t)info->si_addr, host = (uint64_t)registers[REG_RIP];
+    struct block *b = NULL;
     if (s && number == SIGSEGV) {
         struct chunk *chunk = &s->chunks[s->current];
         uint64_t guard = (uint64_t)(chunk->start + CHUNK_SLOTS);
@@ -255,36 +374,38 @@ static void on_fault(int number, siginfo_t *info, void *context) {
             if (which >= 0) {
                 /* The chunk is full in the middle of a record: move the begun record to the next chunk and go on. */
                 uint64_t *record = (uint64_t *)registers[context_register[which]];
-                uint64_t begun = guard - (uint64_t)record;
                 instrument_submit(s, record);
-                memmove(s->buffer, record, begun);
+                memmove(s->buffer, record, guard - (uint64_t)record);
                 registers[context_register[which]] = (greg_t)(uint64_t)s->buffer;
                 return;
             }
         }
     }
-    if (s && s->escape) {
-        struct instrument_fault *fault = s->fault;
-        fault->signal = number;
-        fault->code = info->si_code;
-        fault->address = address;
-        fault->host = host;
-        for (int i = 0; i < 16; i++) fault->registers[i] = (uint64_t)registers[context_register[i]];
-        fault->block_guest = 0;
-        struct block *b = block_of(host, &fault->block);
-        if (b) {
-            fault->block_guest = b->info.guest;
-            if (b->info.scratch < 16) fault->registers[b->info.scratch] = s->spill[b->info.scratch];
-            if (b->info.second < 16) fault->registers[b->info.second] = s->spill[b->info.second];
-        }
+    if (s && in_code_cache(host)) b = block_of(host);
+    if (b && b->info.unsupported && s->escape) {
+        s->fault->block_guest = b->info.guest;
+        s->fault->host = host;
         escape(s, -6);
     }
-    /* not ours: as if we had never been here */
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++)
-        if (fault_signals[i] == number) {
-            sigaction(number, &previous[i], NULL);
-            return;
-        }
+    if (b) {
+        to_original(s, b, registers);
+        /* A fault of the instruction itself, such as SIGILL or SIGTRAP, names the instruction's address. */
+        if (address == host) info->si_addr = (void *)registers[REG_RIP];
+    }
+    const struct kernel_action *before = action_of(number);
+    if ((uint64_t)before->handler <= 1) { /* default, or ignored, which the kernel takes for default in a fault */
+        struct sigaction plain = {.sa_handler = SIG_DFL};
+        sigaction(number, &plain, NULL);
+        return; /* the original instruction runs natively and ends the process in its true place */
+    }
+    if (before->flags & SA_SIGINFO)
+        ((void (*)(int, siginfo_t *, void *))before->handler)(number, info, context);
+    else
+        ((void (*)(int))before->handler)(number);
+    if (b) { /* go on where the handler wants it, translated */
+        s->target = (uint64_t)registers[REG_RIP];
+        registers[REG_RIP] = (greg_t)instrument_dispatch;
+    }
 }
 
 /* ---- start, call, stop ---- */
@@ -308,6 +429,7 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->counters = STATE_COUNTERS;
     layout->counter_limit = STATE_COUNTER_LIMIT;
     layout->native_call = STATE_NATIVE;
+    layout->system_call = STATE_SYSCALL;
 }
 
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
@@ -318,7 +440,10 @@ int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
     translate = translator;
     if (instrument_consumer_start(model)) return -2;
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &action, &previous[i]);
+    for (unsigned i = 0; i < FAULT_SIGNALS; i++) {
+        syscall(SYS_rt_sigaction, fault_signals[i], NULL, &previous[i], 8);
+        sigaction(fault_signals[i], &action, NULL);
+    }
     started = 1;
     return 0;
 }
@@ -326,13 +451,14 @@ int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
 int instrument_stop(void) {
     if (!started) return -4;
     instrument_consumer_stop();
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++) sigaction(fault_signals[i], &previous[i], NULL);
+    for (unsigned i = 0; i < FAULT_SIGNALS; i++) syscall(SYS_rt_sigaction, fault_signals[i], &previous[i], NULL, 8);
     instrument_free_states();
     for (uint64_t i = 0; i < block_total; i++) {
         struct block *block = instrument_block_at(i);
         free(block->accesses);
         free(block->lanes);
         free(block->lane_counts);
+        free(block->places);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);

@@ -1,4 +1,5 @@
 /* Threads that run translated code: their state behind the GS base, and the chunks their records go to. */
+#define _GNU_SOURCE
 #if defined(__x86_64__)
 #include "instrument/internal.h"
 
@@ -44,6 +45,18 @@ static void *reserve(uint64_t bytes) {
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void find_thread_stack(struct state *s) {
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attributes)) return;
+    if (!pthread_attr_getstack(&attributes, &low, &size)) {
+        s->thread_stack_low = (uint64_t)low;
+        s->thread_stack_high = (uint64_t)low + size;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
 static struct state *create(void) {
     struct state *s = reserve(STATE_BYTES);
     uint64_t chunk_bytes = CHUNK_SLOTS * 8 + CHUNK_GUARD;
@@ -51,9 +64,14 @@ static struct state *create(void) {
     struct shadow_frame *shadows = chunks ? reserve(2 * SHADOW_DEPTH * sizeof *shadows) : NULL;
     uint64_t signal_bytes = 65536 + instrument_xsave_bytes * 2;
     void *signal_stack = shadows ? reserve(signal_bytes) : NULL;
-    if (!signal_stack) return NULL;
+    uint8_t *stack = signal_stack ? reserve(STACK_BYTES) : NULL;
+    if (!stack) return NULL;
     s->self = s;
     s->dispatch = (uint64_t)instrument_dispatch;
+    s->syscall = (uint64_t)instrument_syscall;
+    s->stack_bottom = stack;
+    s->stack = (uint64_t)stack + STACK_BYTES;
+    find_thread_stack(s);
     for (unsigned i = 0; i < CHUNKS; i++) {
         s->chunks[i].start = (uint64_t *)(chunks + i * chunk_bytes);
         s->chunks[i].owner = s;
@@ -65,8 +83,8 @@ static struct state *create(void) {
     ((uint64_t *)((char *)s + STATE_KEYS))[0] = 1; /* an empty key must not match address 0 */
     s->fs_base = read_base(1);
     s->signal_stack = signal_stack;
-    stack_t stack = {.ss_sp = signal_stack, .ss_size = signal_bytes};
-    sigaltstack(&stack, NULL);
+    stack_t alternate = {.ss_sp = signal_stack, .ss_size = signal_bytes};
+    sigaltstack(&alternate, NULL);
     pthread_mutex_lock(&states_lock);
     s->next = all_states;
     all_states = s;
@@ -111,6 +129,7 @@ void instrument_free_states(void) {
             write_gs(s->previous_gs);
             mine = NULL;
         }
+        munmap(s->stack_bottom, STACK_BYTES);
         munmap(s->signal_stack, 65536 + instrument_xsave_bytes * 2);
         munmap(s, STATE_BYTES);
     }

@@ -17,6 +17,9 @@
 #define STATE_SPILL 64      /* 16 words, one a register */
 #define STATE_SCRATCH 192   /* 8 words */
 #define STATE_NATIVE 256    /* top of the stack of return addresses taken away for native calls */
+#define STATE_STACK 264     /* where C that is called from translated code has its stack */
+#define STATE_PROGRAM_STACK 272
+#define STATE_SYSCALL 280   /* address of the system call routine */
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
@@ -27,6 +30,7 @@
 #define CHUNK_GUARD 65536u
 #define CHUNKS 8
 #define SHADOW_DEPTH 4096
+#define STACK_BYTES (1u << 20)
 
 struct shadow_frame { uint64_t stack, address; };
 
@@ -43,6 +47,7 @@ struct state {
     uint64_t spill[16];
     uint64_t scratch[8];
     struct shadow_frame *native_top;
+    uint64_t stack, program_stack, syscall;
     /* below here only C looks */
     struct chunk chunks[CHUNKS];
     uint32_t current;
@@ -53,7 +58,8 @@ struct state {
     struct instrument_fault *fault;
     int escape_status;
     struct state *next;
-    void *signal_stack;
+    void *signal_stack, *stack_bottom;
+    uint64_t thread_stack_low, thread_stack_high;
 };
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
 
