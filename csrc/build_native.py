@@ -1,7 +1,8 @@
 """Collects our C into one cffi extension, ``counteroof._native``.
 
-Each folder of ``csrc/`` but ``kernels`` is one job. Its ``<job>.h`` holds declarations alone (no includes, guards or
-macros), so one text serves as the C header and as the cffi declaration; all its ``*.c`` are compiled.
+Each folder of ``csrc/`` but ``kernels`` is one job. Its ``<job>.h`` holds declarations alone (no includes,
+guards or macros), so one text serves as the C header and as the cffi declaration; all its ``*.c`` are
+compiled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from pathlib import Path
 import cffi
 
 HERE = Path(__file__).resolve().parent
-JOBS = [folder for folder in sorted(HERE.iterdir()) if (folder / f"{folder.name}.h").exists() and folder.name != "kernels"]
+JOBS = [
+    folder
+    for folder in sorted(HERE.iterdir())
+    if (folder / f"{folder.name}.h").exists() and folder.name != "kernels"
+]
 
 ffi = cffi.FFI()
 for job in JOBS:
@@ -21,7 +26,8 @@ ffi.cdef('extern "Python" uint64_t instrument_translate(uint64_t guest);')
 
 ffi.set_source(
     "counteroof._native",
-    "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{job.name}/{job.name}.h"\n' for job in JOBS),
+    "#include <stdint.h>\n#include <stddef.h>\n"
+    + "".join(f'#include "{job.name}/{job.name}.h"\n' for job in JOBS),
     sources=[str(path.relative_to(HERE.parent)) for job in JOBS for path in sorted(job.glob("*.c"))],
     include_dirs=[str(HERE)],
     extra_compile_args=["-std=gnu11", "-O2", "-g", "-fvisibility=hidden", "-Wall", "-Wextra"],

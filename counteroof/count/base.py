@@ -47,7 +47,7 @@ def unavailable(source: str, reason: str) -> Count:
 
 @dataclass(frozen=True)
 class FlopClass:
-    """FLOPs of one kind: precision (f16, bf16, f32, f64, x87), vector width in bits (0: scalar), operation."""
+    """FLOPs of one kind: precision (f16, bf16, f32, f64, x87), width in bits (0: scalar), operation."""
 
     precision: str
     width: int

@@ -1,8 +1,9 @@
 """The counter that needs no hardware: executed instructions from the engine, bytes from the cache model.
 
-Runs in the worker. The kernel is called three times on the same initial arrays: natively, for time and result; under
-the engine, which must leave the same bytes behind and brings the modelled caches into the state the previous call
-leaves; and under the engine once more, which is the call that counts.
+Runs in the worker. The kernel is called three times on the same initial arrays: natively, for time and
+result; under the engine, which must leave the same bytes behind and brings the modelled caches into the
+state the previous
+call leaves; and under the engine once more, which is the call that counts.
 """
 
 from __future__ import annotations
@@ -87,7 +88,15 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         seconds = time.perf_counter() - start
         counted = count_flops(engine.executed(), convention, machine.cpu)
         excluded = engine.native_called
-    return _measurement(prepared, machine, model, counted, convention, excluded, seconds / native_seconds if native_seconds else None)
+    return _measurement(
+        prepared,
+        machine,
+        model,
+        counted,
+        convention,
+        excluded,
+        seconds / native_seconds if native_seconds else None,
+    )
 
 
 def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> FlopCount:
@@ -144,10 +153,16 @@ def _native_call(prepared: PreparedCall) -> tuple[int, float]:
 
 
 def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int | None:
-    """Return what identifies the returned value: its bits, or ``None`` of a ``void`` function."""
+    """Return what identifies the returned value; ``None`` where there is none, or a pointer to who knows
+    what."""
+    from ..run.plan import ELEMENT_TYPES
+
+    returns = prepared.plan.kernel.returns
+    if returns in ("none", "pointer"):
+        return None
     if prepared.frame.returns_float:
         return struct.pack("<d", returned[1])
-    return None if prepared.plan.kernel.returns == "void" else returned[0]
+    return returned[0] & ((1 << 8 * ELEMENT_TYPES[returns][2]) - 1)  # the rest of the register is undefined
 
 
 def _state(prepared: PreparedCall) -> tuple[int, ...]:
@@ -163,7 +178,9 @@ def _blame(prepared: PreparedCall, native: tuple[object, ...]) -> None:
     again = (_value(prepared, _native_call(prepared)), *_state(prepared))
     if again == native:
         where = ", ".join(different) or "the returned value"
-        raise KernelFailed("engine", f"under instrumentation the kernel left other bytes in {where} than natively")
+        raise KernelFailed(
+            "engine", f"under instrumentation the kernel left other bytes in {where} than natively"
+        )
 
 
 def _measurement(
@@ -180,7 +197,13 @@ def _measurement(
     arrays: tuple[Any, ...] = ()
     if model is None:
         why = "--detail flops records no addresses"
-        for name in ("l1_l2_bytes", "l2_l3_bytes", "dram_read_bytes", "dram_write_bytes", "write_allocate_bytes"):
+        for name in (
+            "l1_l2_bytes",
+            "l2_l3_bytes",
+            "dram_read_bytes",
+            "dram_write_bytes",
+            "write_allocate_bytes",
+        ):
             traffic[name] = unavailable("cache model", why)
     else:
         if prepared.case.spec.cache == "cold":
@@ -188,7 +211,10 @@ def _measurement(
         totals = model.totals()
         traffic = totals.counts()
         arrays = model.arrays()
-        notes.append("caches modelled: " + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches))
+        notes.append(
+            "caches modelled: "
+            + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches)
+        )
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
         notes.append(f"floating-point instructions without a FLOP rule, not counted: {names}")

@@ -1,4 +1,5 @@
-"""Original code to basic blocks: what each instruction touches, and how it moves the registers addresses are made of.
+"""Original code to basic blocks: what each instruction touches, and how it moves the registers addresses are
+made of.
 
 A block ends with the first instruction that may leave the straight line. Nothing here emits code.
 """
@@ -6,9 +7,13 @@ A block ends with the first instruction that may leave the straight line. Nothin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import iced_x86 as ix
 from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
+
+if TYPE_CHECKING:
+    from iced_x86 import Register_
 
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE = range(6)
 """Access kinds, as the cache model numbers them."""
@@ -25,7 +30,7 @@ CODE_WINDOW = 512
 _FULL = [-1] * 300
 for _name, _value in vars(Register).items():
     if isinstance(_value, int) and _name.isupper() and _value < 300:
-        _whole = ix.RegisterExt.full_register(_value)
+        _whole = ix.RegisterExt.full_register(cast("Register_", _value))
         if Register.RAX <= _whole <= Register.R15:
             _FULL[_value] = _whole - Register.RAX
 GPR_NUMBER: tuple[int, ...] = tuple(_FULL)
@@ -40,15 +45,31 @@ def _mnemonics(*prefixes: str) -> frozenset[int]:
     )
 
 
-NON_TEMPORAL_STORES = _mnemonics("MOVNT", "VMOVNT", "MASKMOV", "VMASKMOVDQU") - _mnemonics("MOVNTDQA", "VMOVNTDQA")
+NON_TEMPORAL_STORES = _mnemonics("MOVNT", "VMOVNT", "MASKMOV", "VMASKMOVDQU") - _mnemonics(
+    "MOVNTDQA", "VMOVNTDQA"
+)
 PREFETCHES = _mnemonics("PREFETCH")
 FLUSHES = _mnemonics("CLFLUSH", "CLWB", "CLDEMOTE")
 COMPRESS = _mnemonics("VPCOMPRESS", "VCOMPRESS", "VPEXPAND", "VEXPAND")
-# The mask of these selects elements of the result, which are not the elements of the memory operand: all of it is read.
+# The mask of these selects elements of the result, which are not the elements of the memory operand: all of
+# it is read.
 WHOLE_OPERAND = _mnemonics(
-    "VPERM", "VSHUF", "VPSHUF", "VALIGN", "VPALIGN", "VPUNPCK", "VUNPCK", "VPACK", "VDBPSADBW", "VPMULTISHIFT",
-    "VBROADCAST", "VPBROADCAST", "VPSRL", "VPSRA", "VPSLL",
-)  # fmt: skip
+    "VPERM",
+    "VSHUF",
+    "VPSHUF",
+    "VALIGN",
+    "VPALIGN",
+    "VPUNPCK",
+    "VUNPCK",
+    "VPACK",
+    "VDBPSADBW",
+    "VPMULTISHIFT",
+    "VBROADCAST",
+    "VPBROADCAST",
+    "VPSRL",
+    "VPSRA",
+    "VPSLL",
+)
 VECTOR_MASKED = _mnemonics("VMASKMOVP", "VPMASKMOV")
 BYTE_MASKED = _mnemonics("MASKMOV", "VMASKMOVDQU")
 STATE_SAVES = _mnemonics("XSAVE", "XRSTOR")
@@ -80,7 +101,8 @@ class Access:
 
 @dataclass(slots=True, frozen=True)
 class Step:
-    """What one instruction does to one 64-bit register: ``constant + sum(coefficient * register)``, or unknown."""
+    """What one instruction does to one 64-bit register: ``constant + sum(coefficient * register)``, or
+    unknown."""
 
     register: int
     known: bool
@@ -215,7 +237,13 @@ class Reader:
             form, lanes, mask, mask_bytes, broadcast = PLAIN, 0, 0, 0, False
             if mnemonic in VECTOR_MASKED:
                 element = 8 if mnemonic in (Mnemonic.VMASKMOVPD, Mnemonic.VPMASKMOVQ) else 4
-                form, lanes, size, mask, mask_bytes = MASKED, size // element, element, instruction.op1_register, element
+                form, lanes, size, mask, mask_bytes = (
+                    MASKED,
+                    size // element,
+                    element,
+                    instruction.op1_register,
+                    element,
+                )
             elif mnemonic in BYTE_MASKED:
                 form, lanes, mask, mask_bytes = MASKED, size, instruction.op_register(2), 1
                 size = 1
@@ -235,7 +263,22 @@ class Reader:
             if segment_fs:
                 form = FS_RELATIVE
             found.append(
-                Access(base, index, scale, displacement, size, kind, form, lanes, mask, mask_bytes, 0, 0, address32, broadcast)
+                Access(
+                    base,
+                    index,
+                    scale,
+                    displacement,
+                    size,
+                    kind,
+                    form,
+                    lanes,
+                    mask,
+                    mask_bytes,
+                    0,
+                    0,
+                    address32,
+                    broadcast,
+                )
             )
         return found
 
@@ -245,7 +288,9 @@ def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
     if flow == FlowControl.NEXT:
         return False
     if flow == FlowControl.CALL:
-        return bool(instruction.is_call_near or instruction.is_call_far or instruction.mnemonic == Mnemonic.SYSCALL)
+        return bool(
+            instruction.is_call_near or instruction.is_call_far or instruction.mnemonic == Mnemonic.SYSCALL
+        )
     if flow == FlowControl.XBEGIN_XABORT_XEND:
         return bool(instruction.mnemonic == Mnemonic.XBEGIN)
     return True
@@ -270,28 +315,53 @@ def _operand_access(instruction: ix.Instruction, size: int, kind: int) -> Access
 
 
 def _gather(
-    instruction: ix.Instruction, memory: ix.UsedMemory, size: int, kind: int, base: int, scale: int, displacement: int,
+    instruction: ix.Instruction,
+    memory: ix.UsedMemory,
+    size: int,
+    kind: int,
+    base: int,
+    scale: int,
+    displacement: int,
     address32: bool,
-) -> Access:  # fmt: skip
+) -> Access:
     index_bytes = memory.vsib_size
     element = size
     if instruction.op_mask != Register.NONE:
         mask, mask_bytes = instruction.op_mask, 0
-        data = instruction.op0_register if instruction.op0_kind == OpKind.REGISTER else instruction.op1_register
+        data = (
+            instruction.op0_register if instruction.op0_kind == OpKind.REGISTER else instruction.op1_register
+        )
     else:
         mask, mask_bytes, data = instruction.op_register(2), element, instruction.op0_register
     lanes = ix.RegisterExt.size(memory.index) // index_bytes
     if Register.XMM0 <= data <= Register.ZMM31:
         lanes = min(lanes, ix.RegisterExt.size(data) // element)
-    return Access(base, -1, scale, displacement, element, kind, GATHERED, lanes, mask, mask_bytes, memory.index, index_bytes, address32)  # fmt: skip
+    return Access(
+        base,
+        -1,
+        scale,
+        displacement,
+        element,
+        kind,
+        GATHERED,
+        lanes,
+        mask,
+        mask_bytes,
+        memory.index,
+        index_bytes,
+        address32,
+    )
 
 
 def _string_accesses(instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
-    """Return the streams of a repeated string instruction; the pointers afterwards give length and direction."""
+    """Return the streams of a repeated string instruction; the pointers afterwards give length and
+    direction."""
     found = []
     for memory in info.used_memory():
         kind = STORE if memory.access in WRITES else LOAD
-        size = ix.MemorySizeExt.size(instruction.memory_size)  # of one element; that of the whole is not known
+        size = ix.MemorySizeExt.size(
+            instruction.memory_size
+        )  # of one element; that of the whole is not known
         found.append(Access(GPR_NUMBER[memory.base], -1, 0, 0, size, kind, STRING))
     found.sort(key=lambda access: access.kind)  # what is copied is read before it is written
     return found
@@ -303,7 +373,12 @@ def _steps(instruction: ix.Instruction, written: int) -> list[Step]:
     known = _known_step(instruction)
     steps = [known] if known else []
     done = 1 << known.register if known else 0
-    if written & 1 << RSP and not done & 1 << RSP and instruction.mnemonic in _STACK and instruction.op0_register != Register.RSP:
+    if (
+        written & 1 << RSP
+        and not done & 1 << RSP
+        and instruction.mnemonic in _STACK
+        and instruction.op0_register != Register.RSP
+    ):
         steps.append(Step(RSP, True, instruction.stack_pointer_increment, ((RSP, 1),)))
         done |= 1 << RSP
     steps += [Step(number, False) for number in range(16) if written & ~done & 1 << number]
@@ -316,7 +391,8 @@ _STACK = frozenset(
 
 
 def _known_step(instruction: ix.Instruction) -> Step | None:
-    """Return the effect of additions, copies and ``lea`` on 64-bit registers, and of 32-bit additions of constants."""
+    """Return the effect of additions, copies and ``lea`` on 64-bit registers, and of 32-bit additions of
+    constants."""
     mnemonic = instruction.mnemonic
     if mnemonic not in _ADDITIVE or instruction.op0_kind != OpKind.REGISTER:
         return None
@@ -349,7 +425,11 @@ def _known_step(instruction: ix.Instruction) -> Step | None:
         return Step(number, True, 0, ((source, 1),)) if source >= 0 else None
     else:  # lea
         base, index = instruction.memory_base, instruction.memory_index
-        if not wide or base == Register.RIP or ix.RegisterExt.size(base if base != Register.NONE else index) != 8:
+        if (
+            not wide
+            or base == Register.RIP
+            or ix.RegisterExt.size(base if base != Register.NONE else index) != 8
+        ):
             return None
         terms: dict[int, int] = {}
         if base != Register.NONE:
@@ -377,7 +457,8 @@ def flags_dead_at_entry(block: Block) -> bool:
             return False
         if instruction.flow_control not in (FlowControl.NEXT, FlowControl.CONDITIONAL_BRANCH):
             return False
-        # What the manual leaves undefined a processor may keep as it was, and a shift by a count of zero keeps all.
+        # What the manual leaves undefined a processor may keep as it was, and a shift by a count of zero
+        # keeps all.
         if instruction.mnemonic not in _MAY_KEEP_FLAGS:
             written |= instruction.rflags_written | instruction.rflags_cleared | instruction.rflags_set
         if written == STATUS_FLAGS:
@@ -386,6 +467,15 @@ def flags_dead_at_entry(block: Block) -> bool:
 
 
 _MAY_KEEP_FLAGS = frozenset(
-    (Mnemonic.SHL, Mnemonic.SHR, Mnemonic.SAR, Mnemonic.ROL, Mnemonic.ROR, Mnemonic.RCL, Mnemonic.RCR, Mnemonic.SHLD,
-     Mnemonic.SHRD)
-) | _mnemonics("CMPS", "SCAS", "BSF", "BSR")  # fmt: skip
+    (
+        Mnemonic.SHL,
+        Mnemonic.SHR,
+        Mnemonic.SAR,
+        Mnemonic.ROL,
+        Mnemonic.ROR,
+        Mnemonic.RCL,
+        Mnemonic.RCR,
+        Mnemonic.SHLD,
+        Mnemonic.SHRD,
+    )
+) | _mnemonics("CMPS", "SCAS", "BSF", "BSR")

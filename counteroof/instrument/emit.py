@@ -1,7 +1,7 @@
 """The few x86-64 instructions that instrumentation consists of, as bytes.
 
-Registers are numbers in encoding order (0 is rax, 4 is rsp, 15 is r15). None of these instructions changes a flag,
-except :func:`add_gs_one`.
+Registers are numbers in encoding order (0 is rax, 4 is rsp, 15 is r15). None of these instructions changes a
+flag, except :func:`add_gs_one`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ NOPS = (b"", b"\x90", b"\x66\x90", b"\x0f\x1f\x00")
 
 
 def _gs(opcode: int, register: int, offset: int) -> bytes:
-    return pack("<BBBBBi", 0x65, 0x48 | (register >> 3) << 2, opcode, 0x04 | (register & 7) << 3, 0x25, offset)
+    return pack(
+        "<BBBBBi", 0x65, 0x48 | (register >> 3) << 2, opcode, 0x04 | (register & 7) << 3, 0x25, offset
+    )
 
 
 def store_gs(offset: int, register: int) -> bytes:
@@ -29,7 +31,9 @@ def load_gs(register: int, offset: int) -> bytes:
 def store_gs_address(offset: int, value: int) -> bytes:
     """``mov qword gs:[offset], value`` for any 64-bit value, in two halves."""
     low, high = value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
-    return pack("<4siI", b"\x65\xc7\x04\x25", offset, low) + pack("<4siI", b"\x65\xc7\x04\x25", offset + 4, high)
+    return pack("<4siI", b"\x65\xc7\x04\x25", offset, low) + pack(
+        "<4siI", b"\x65\xc7\x04\x25", offset + 4, high
+    )
 
 
 def pop_gs(offset: int) -> bytes:
@@ -66,7 +70,8 @@ def store(base: int, displacement: int, register: int) -> bytes:
 
 
 def store_immediate(base: int, displacement: int, value: int) -> bytes:
-    """``mov qword [base + displacement], value`` (sign-extended 32 bits); the fault handler knows this form."""
+    """``mov qword [base + displacement], value`` (sign-extended 32 bits); the fault handler knows this
+    form."""
     return bytes((0x48 | base >> 3, 0xC7)) + _memory(0, base, displacement) + pack("<i", value)
 
 
@@ -100,7 +105,9 @@ def push_address(value: int) -> bytes:
 
 def store_opmask(base: int, displacement: int, mask: int, wide: bool) -> bytes:
     """``kmovq [base + displacement], k`` with AVX512BW (``wide``), else ``kmovw``."""
-    return bytes((0xC4, 0xC1 | ((base >> 3) ^ 1) << 5, 0xF8 if wide else 0x78, 0x91)) + _memory(mask, base, displacement)
+    return bytes((0xC4, 0xC1 | ((base >> 3) ^ 1) << 5, 0xF8 if wide else 0x78, 0x91)) + _memory(
+        mask, base, displacement
+    )
 
 
 def jump(distance: int) -> bytes:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import struct
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,12 +29,38 @@ STATUS = {
 }
 
 ALLOCATOR = (
-    "malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc",
-    "malloc_usable_size", "malloc_trim", "mallopt", "cfree",
-)  # fmt: skip
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "malloc_usable_size",
+    "malloc_trim",
+    "mallopt",
+    "cfree",
+)
 """Runs natively: the engine itself allocates, and must not find the allocator's locks taken."""
 LOADER = ("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dlerror", "dl_iterate_phdr")
-PROCESSES = ("fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "pclose", "exit", "_exit", "_Exit", "abort", "pthread_create", "pthread_exit")  # fmt: skip
+PROCESSES = (
+    "fork",
+    "vfork",
+    "posix_spawn",
+    "posix_spawnp",
+    "system",
+    "popen",
+    "pclose",
+    "exit",
+    "_exit",
+    "_Exit",
+    "abort",
+    "pthread_create",
+    "pthread_exit",
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +93,9 @@ class Engine:
 
         self._ffi, self._lib = ffi, lib
         if platform.machine() not in ("x86_64", "AMD64"):
-            raise CounteroofError(f"the instrumentation engine runs on x86-64 only, this is {platform.machine()}")
+            raise CounteroofError(
+                f"the instrumentation engine runs on x86-64 only, this is {platform.machine()}"
+            )
         from .flops import rule_for
         from .translate import Translator
 
@@ -105,13 +131,14 @@ class Engine:
         self.close()
 
     def call(self, function: int, frame: Any) -> tuple[int, float]:
-        """Call the function at an address under instrumentation; return its integer and floating-point result.
+        """Call the function at an address under instrumentation; return its integer and floating-point
+        result.
 
         Raises
         ------
         KernelFailed
-            ``unsupported``: the function came to an instruction that cannot be run. A fault goes to the handler that was
-            there before the engine, with the original address, as if there were no engine.
+            ``unsupported``: the function came to an instruction that cannot be run. A fault goes to the
+            handler that was there before the engine, with the original address, as if there were no engine.
         """
         entry = self.entry(function)
         result, float_result = self._ffi.new("uint64_t *"), self._ffi.new("double *")
@@ -126,14 +153,16 @@ class Engine:
         return result[0], float_result[0]
 
     def entry(self, function: int) -> int:
-        """Return an address that native code can call instead of ``function``, to have it run under instrumentation."""
+        """Return an address that native code can call instead of ``function``, to have it run under
+        instrumentation."""
         entry = self._entries.get(function)
         if entry is None:
             entry = self._entries[function] = self._translator.entry(function)
         return entry
 
     def forget(self) -> None:
-        """Translate everything anew from now on: code has changed. Entries made before must not be used any more."""
+        """Translate everything anew from now on: code has changed. Entries made before must not be used any
+        more."""
         self._entries.clear()
         self._translator.forget()
 
@@ -182,7 +211,9 @@ class Engine:
     def _unsupported(self, fault: Any) -> KernelFailed:
         found = self._translator.original(fault.host)
         why = found[0].unsupported if found else f"code at {fault.host:#x}"
-        return KernelFailed("unsupported", f"the engine cannot run this: {why}, in {_symbol(fault.block_guest)}")
+        return KernelFailed(
+            "unsupported", f"the engine cannot run this: {why}, in {_symbol(fault.block_guest)}"
+        )
 
     def _check(self, status: int) -> None:
         if status:
@@ -237,7 +268,12 @@ def _symbol(address: int) -> str:
     """Return ``symbol+offset (file)`` for an address of this process, as the loader knows it."""
 
     class Info(ctypes.Structure):
-        _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("start", ctypes.c_void_p))
+        _fields_ = (
+            ("file", ctypes.c_char_p),
+            ("base", ctypes.c_void_p),
+            ("name", ctypes.c_char_p),
+            ("start", ctypes.c_void_p),
+        )
 
     info = Info()
     if not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)) or not info.file:

@@ -1,8 +1,10 @@
 """Loops of one block whose addresses advance by a constant: one record stands for all their iterations.
 
-The registers that addresses are made of are followed symbolically through one iteration, as sums over the values they
-had at its start. Where every such register either stays the same or grows by something that does not change in the
-loop, first and last values tell all addresses, and a register with a constant step tells the number of iterations.
+The registers that addresses are made of are followed symbolically through one iteration, as sums over the
+values they had at its start. Where every such register either stays the same or grows by something that does
+not change
+in the loop, first and last values tell all addresses, and a register with a constant step tells the number of
+iterations.
 """
 
 from __future__ import annotations
@@ -103,7 +105,11 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
                 total = (step.constant, ())
                 for register, factor in step.terms:
                     value = values[register]
-                    total = _added(total, _scaled(value, factor)) if total is not None and value is not None else None
+                    total = (
+                        _added(total, _scaled(value, factor))
+                        if total is not None and value is not None
+                        else None
+                    )
             updates[step.register] = total
             if step.narrow is not None:
                 narrow[step.register] = narrow.get(step.register, 0) + step.narrow
@@ -123,7 +129,11 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
     registers: set[int] = set()
     for access, (constant, terms) in found:
         shape = _base_and_index(terms)
-        if shape is None or not all(advances(register) for register, _ in terms) or not -(1 << 62) < constant < 1 << 62:
+        if (
+            shape is None
+            or not all(advances(register) for register, _ in terms)
+            or not -(1 << 62) < constant < 1 << 62
+        ):
             return None
         base, index, scale = shape
         accesses.append(LoopAccess(access, base, index, scale, constant))

@@ -1,8 +1,10 @@
 """Blocks of original code to instrumented code in the code cache.
 
-In detail ``bytes`` every execution of a block writes one record: the block's number and the values of the registers
-its addresses are made of, each once. Sizes, kinds, displacements and FLOPs are the block's and known beforehand. In
-detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to records.
+In detail ``bytes`` every execution of a block writes one record: the block's number and the values of the
+registers its addresses are made of, each once. Sizes, kinds, displacements and FLOPs are the block's and
+known
+beforehand. In detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to
+records.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import iced_x86 as ix
 from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
@@ -19,7 +21,6 @@ from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
 from ..errors import CounteroofError
 from . import emit
 from .decode import (
-    COMPRESSED,
     GATHERED,
     MASKED,
     RSP,
@@ -32,6 +33,9 @@ from .decode import (
 )
 from .loops import CountedLoop, counted_loop, is_self_loop
 
+if TYPE_CHECKING:
+    from iced_x86 import Code_, Register_
+
 Detail = Literal["flops", "bytes"]
 
 NEAR = 0x7F000000
@@ -42,14 +46,17 @@ NO_SCRATCH = 16
 
 _CONDITION = {
     getattr(ix.ConditionCode, name.upper()): number
-    for number, name in enumerate("o no b ae e ne be a s ns p np l ge le g".split())
+    for number, name in enumerate(
+        ["o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g"]
+    )
 }
 """From iced-x86's condition codes to the processor's numbers."""
 
 
 @dataclass(slots=True)
 class MaskedFlops:
-    """An instruction of a block whose FLOPs depend on an opmask; ``group`` is its number in the record's description."""
+    """An instruction of a block whose FLOPs depend on an opmask; ``group`` is its number in the record's
+    description."""
 
     position: int
     group: int
@@ -133,7 +140,8 @@ class Translator:
     wide_masks
         Whether opmasks have 64 bits (AVX512BW).
     lanes_of
-        For an instruction that depends on an opmask, the number of lanes to count; 0 if its FLOPs do not depend on it.
+        For an instruction that depends on an opmask, the number of lanes to count; 0 if its FLOPs do not
+        depend on it.
     native
         Original addresses of functions that run natively.
     """
@@ -183,8 +191,13 @@ class Translator:
         with self._lock:
             host = self._translate(function)
             region = self._region(function)
-            # mov r11, host; jmp [rip + 0]; the address of the entry routine. r11 is free at a function's entry (psABI 3.2.1).
-            code = emit.load_immediate(11, host) + b"\xff\x25\0\0\0\0" + struct.pack("<Q", self._lib.instrument_enter_address())
+            # mov r11, host; jmp [rip + 0]; the address of the entry routine. r11 is free at a function's
+            # entry (psABI 3.2.1).
+            code = (
+                emit.load_immediate(11, host)
+                + b"\xff\x25\0\0\0\0"
+                + struct.pack("<Q", self._lib.instrument_enter_address())
+            )
             return self._place(region, code)
 
     def forget(self) -> None:
@@ -195,7 +208,8 @@ class Translator:
             self._lib.instrument_forget()
 
     def original(self, host: int) -> tuple[TranslatedBlock, int] | None:
-        """Return the block and the original address of the instruction that a translated address belongs to."""
+        """Return the block and the original address of the instruction that a translated address belongs
+        to."""
         for block in self.blocks:
             if block.host <= host < block.host + block.size:
                 position = max((i for i, place in enumerate(block.places) if place <= host), default=0)
@@ -265,10 +279,18 @@ class Translator:
         return host
 
     def _register(
-        self, block: Block, host: int, size: int, record: _Record, body: Iterable[Decoded], scratch: int,
-        places: list[int], loop: tuple[int, int, int, int] | None, unsupported: str | None = None,
+        self,
+        block: Block,
+        host: int,
+        size: int,
+        record: _Record,
+        body: Iterable[Decoded],
+        scratch: int,
+        places: list[int],
+        loop: tuple[int, int, int, int] | None,
+        unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         ffi = self._ffi
         info = ffi.new("struct instrument_block *")
         info.guest, info.host, info.host_bytes = block.address, host, size
@@ -280,8 +302,22 @@ class Translator:
             info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
         accesses = ffi.new("struct instrument_access[]", max(1, len(record.accesses)))
         for entry, values in zip(accesses, record.accesses, strict=False):
-            (entry.delta, entry.bytes, entry.kind, entry.form, entry.base, entry.index, entry.scale, entry.lanes, entry.mask,
-             entry.vector, entry.index_bytes, entry.mask_bytes, entry.address32, entry.broadcast) = values  # fmt: skip
+            (
+                entry.delta,
+                entry.bytes,
+                entry.kind,
+                entry.form,
+                entry.base,
+                entry.index,
+                entry.scale,
+                entry.lanes,
+                entry.mask,
+                entry.vector,
+                entry.index_bytes,
+                entry.mask_bytes,
+                entry.address32,
+                entry.broadcast,
+            ) = values
         lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
         for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
             entry.mask, entry.lanes = mask, count
@@ -294,13 +330,19 @@ class Translator:
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
         self.blocks.append(
             TranslatedBlock(
-                block.address, host, size, tuple(decoded.instruction for decoded in body), tuple(places), masked, unsupported
+                block.address,
+                host,
+                size,
+                tuple(decoded.instruction for decoded in body),
+                tuple(places),
+                masked,
+                unsupported,
             )
         )
 
     def _masks_written(self, block: Block) -> dict[int, bool]:
         """Return the opmask registers that the block changes."""
-        written = {}
+        written: dict[int, bool] = {}
         info = self._reader._info
         for decoded in block.body:
             for register in info.info(decoded.instruction).used_registers():
@@ -315,7 +357,9 @@ class Translator:
 
     def _emit_block(self, block: Block, region: _Region, out: _Output) -> int:
         body, used = self._fitting(block)
-        scratch = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1)
+        scratch = next(
+            number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
+        )
         record = _Record(written=self._wants_record(body))
         number = len(self.blocks)
         recording = _Recorder(self, record, scratch) if record.written else None
@@ -352,7 +396,11 @@ class Translator:
     def _wants_record(self, body: list[Decoded]) -> bool:
         if self._detail == "bytes" and any(decoded.accesses for decoded in body):
             return True
-        return any(self._lanes_of(decoded.instruction) for decoded in body if decoded.instruction.op_mask != Register.NONE)
+        return any(
+            self._lanes_of(decoded.instruction)
+            for decoded in body
+            if decoded.instruction.op_mask != Register.NONE
+        )
 
     def _fitting(self, block: Block) -> tuple[list[Decoded], int]:
         """Return as many instructions as leave two registers free, and as a record has room for."""
@@ -385,10 +433,14 @@ class Translator:
             self._encoder.encode(decoded.instruction, out.here)
             out.add(self._encoder.take_buffer())
             return
-        free = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not decoded.used >> number & 1)
+        free = next(
+            number
+            for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0)
+            if not decoded.used >> number & 1
+        )
         spill = self._at.scratch + 8
         moved = decoded.instruction.copy()
-        moved.memory_base = Register.RAX + free
+        moved.memory_base = _register(Register.RAX + free)
         moved.memory_displacement = 0
         moved.memory_displ_size = 0
         self._encoder.encode(moved, 0)
@@ -407,16 +459,25 @@ class Translator:
         at = self._at
         spill = at.spill + 8 * scratch
         restore = emit.load_gs(scratch, spill) if recording else b""
-        if flow in (FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH) and not instruction.is_jmp_far_indirect:
+        if (
+            flow in (FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH)
+            and not instruction.is_jmp_far_indirect
+        ):
             if instruction.op0_kind == OpKind.REGISTER:
                 out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
             else:
                 out.add(b"" if recording else emit.store_gs(spill, scratch))
                 load = ix.Instruction.create_reg_mem(
-                    ix.Code.MOV_R64_RM64, Register.RAX + scratch, _memory_operand(instruction)
+                    ix.Code.MOV_R64_RM64, _register(Register.RAX + scratch), _memory_operand(instruction)
                 )
-                if instruction.is_ip_rel_memory_operand and abs(instruction.ip_rel_memory_address - out.here) >= NEAR:
-                    out.add(emit.load_immediate(scratch, instruction.ip_rel_memory_address) + emit.load(scratch, scratch, 0))
+                if (
+                    instruction.is_ip_rel_memory_operand
+                    and abs(instruction.ip_rel_memory_address - out.here) >= NEAR
+                ):
+                    out.add(
+                        emit.load_immediate(scratch, instruction.ip_rel_memory_address)
+                        + emit.load(scratch, scratch, 0)
+                    )
                 else:
                     self._encoder.encode(load, out.here)
                     out.add(self._encoder.take_buffer())
@@ -430,7 +491,11 @@ class Translator:
         out.add(restore)
         if flow == FlowControl.CONDITIONAL_BRANCH:
             if instruction.is_jcc_short_or_near:
-                self._exit(instruction.near_branch_target, out, bytes((0x0F, 0x80 | _CONDITION[instruction.condition_code])))
+                self._exit(
+                    instruction.near_branch_target,
+                    out,
+                    bytes((0x0F, 0x80 | _CONDITION[instruction.condition_code])),
+                )
             else:  # loop, jrcxz: only a short form exists, so it jumps over the jump for "not taken"
                 short = decoded.code[:-1] + b"\x08"  # room for up to 3 bytes of padding and 5 of jump
                 out.add(short)
@@ -453,7 +518,8 @@ class Translator:
                 out.add(emit.add_constant(RSP, instruction.immediate(0)))
             out.add(emit.jump_gs(at.dispatch))
         elif flow == FlowControl.XBEGIN_XABORT_XEND:
-            # A transaction that always aborts, with the status "no reason given": allowed by the architecture.
+            # A transaction that always aborts, with the status "no reason given": allowed by the
+            # architecture.
             out.add(b"\xb8\0\0\0\0")
             self._exit(instruction.near_branch_target, out)
         elif flow in (FlowControl.EXCEPTION, FlowControl.INTERRUPT):
@@ -468,7 +534,9 @@ class Translator:
         at = self._at
         record = _Record(written=True)
         slots = {register: record.reserve(2) for register in loop.registers}
-        scratch = next(number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if number not in slots)
+        scratch = next(
+            number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if number not in slots
+        )
         number = len(self.blocks)
         host = out.here
         spill = at.spill + 8 * scratch
@@ -477,20 +545,24 @@ class Translator:
         for position, decoded in enumerate(block.body):
             lanes = self._lanes_of(decoded.instruction) if decoded.instruction.op_mask != Register.NONE else 0
             if lanes:
-                mask = decoded.instruction.op_mask
-                opmasks.setdefault(mask, 0)
+                governing: int = decoded.instruction.op_mask
+                opmasks.setdefault(governing, 0)
                 masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((mask, lanes))
+                record.lanes.append((governing, lanes))
         for entry in loop.accesses:
             if entry.access.form == MASKED:
                 opmasks.setdefault(entry.access.mask, 0)
         written = self._masks_written(block)
         if any(written.get(mask) for mask in opmasks):
             return self._emit_block(block, region, out)
-        for mask in opmasks:
+        for mask in tuple(opmasks):
             opmasks[mask] = record.reserve(1)
         record.lanes = [(opmasks[mask], lanes) for mask, lanes in record.lanes]
-        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
+        out.add(
+            emit.store_gs(spill, scratch)
+            + emit.load_gs(scratch, at.buffer)
+            + emit.store_immediate(scratch, 0, number)
+        )
         if opmasks:  # stores of masks must not meet the end of the chunk: a plain store goes there first
             out.add(emit.store_immediate(scratch, 8 * (record.slots - 1), 0))
             for mask, slot in opmasks.items():
@@ -509,24 +581,53 @@ class Translator:
         out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, at.buffer))
         for register, slot in slots.items():
             out.add(emit.store(scratch, 8 * slot + 8, register))
-        out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch) + emit.load_gs(scratch, spill))
+        out.add(
+            emit.add_constant(scratch, 8 * record.slots)
+            + emit.store_gs(at.buffer, scratch)
+            + emit.load_gs(scratch, spill)
+        )
         self._exit(last.next_ip, out)
         for entry in loop.accesses:
             access = entry.access
             record.accesses.append(
-                (entry.displacement, access.bytes, access.kind, access.form, slots.get(entry.base, 0), slots.get(entry.index, 0),
-                 entry.scale, access.lanes, opmasks.get(access.mask, 0) if access.form == MASKED else 0, 0, 0, 0, 0, access.broadcast)
-            )  # fmt: skip
+                (
+                    entry.displacement,
+                    access.bytes,
+                    access.kind,
+                    access.form,
+                    slots.get(entry.base, 0),
+                    slots.get(entry.index, 0),
+                    entry.scale,
+                    access.lanes,
+                    opmasks.get(access.mask, 0) if access.form == MASKED else 0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    access.broadcast,
+                )
+            )
         counter = slots[loop.counter]
         ends = (counter, counter + 1, loop.counter_step, loop.counter_bits)
-        return self._finish(block, block.body, region, out, host, record, NO_SCRATCH, places, ends, tuple(masked))
+        return self._finish(
+            block, block.body, region, out, host, record, NO_SCRATCH, places, ends, tuple(masked)
+        )
 
     # ---- finishing ----
 
     def _finish(
-        self, block: Block, body: list[Decoded], region: _Region, out: _Output, host: int, record: _Record, scratch: int,
-        places: list[int], loop: tuple[int, int, int, int] | None, masked: tuple[MaskedFlops, ...],
-    ) -> int:  # fmt: skip
+        self,
+        block: Block,
+        body: list[Decoded],
+        region: _Region,
+        out: _Output,
+        host: int,
+        record: _Record,
+        scratch: int,
+        places: list[int],
+        loop: tuple[int, int, int, int] | None,
+        masked: tuple[MaskedFlops, ...],
+    ) -> int:
         at = self._at
         self._hosts[block.address] = host
         for place, target in out.stubs:
@@ -546,7 +647,8 @@ class Translator:
     def _native_call(self, guest: int) -> int:
         """Emit a call of a function that runs natively.
 
-        Its return address must lead back into translated code, so the original one waits on a stack of its own.
+        Its return address must lead back into translated code, so the original one waits on a stack of its
+        own.
         """
         at = self._at
         rax = 0
@@ -554,8 +656,15 @@ class Translator:
         code = save + emit.load_gs(rax, at.native_call)
         code += b"\x8f\x00" + b"\x48\x89\x60\x08"  # pop [rax]; mov [rax + 8], rsp
         code += emit.add_constant(rax, 16) + emit.store_gs(at.native_call, rax) + restore
-        code += b"\xff\x15\x02\x00\x00\x00\xeb\x08" + struct.pack("<Q", guest)  # call [rip + 2]; jmp over the address
-        code += save + emit.load_gs(rax, at.native_call) + emit.add_constant(rax, -16) + emit.store_gs(at.native_call, rax)
+        code += b"\xff\x15\x02\x00\x00\x00\xeb\x08" + struct.pack(
+            "<Q", guest
+        )  # call [rip + 2]; jmp over the address
+        code += (
+            save
+            + emit.load_gs(rax, at.native_call)
+            + emit.add_constant(rax, -16)
+            + emit.store_gs(at.native_call, rax)
+        )
         code += b"\xff\x30" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)  # push [rax]
         return self._place(self._region(guest), code)
 
@@ -568,6 +677,11 @@ def _extra_words(access: Access) -> int:
     return 0
 
 
+def _register(number: int) -> Register_:
+    """Return iced-x86's register for its number; at run time the two are the same."""
+    return cast("Register_", number)
+
+
 def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
     if instruction.is_ip_rel_memory_operand:
         return ix.MemoryOperand(Register.RIP, displ=instruction.ip_rel_memory_address, displ_size=8)
@@ -575,9 +689,14 @@ def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
     if displacement >= 1 << 63:
         displacement -= 1 << 64
     return ix.MemoryOperand(
-        instruction.memory_base, instruction.memory_index, instruction.memory_index_scale, displacement,
-        8 if displacement else 0, False, instruction.segment_prefix,
-    )  # fmt: skip
+        instruction.memory_base,
+        instruction.memory_index,
+        instruction.memory_index_scale,
+        displacement,
+        8 if displacement else 0,
+        False,
+        instruction.segment_prefix,
+    )
 
 
 class _Recorder:
@@ -590,8 +709,11 @@ class _Recorder:
         self._slots: dict[int, tuple[int, int]] = {}
         self._opmasks: dict[int, int] = {}
 
-    def before(self, decoded: Decoded, position: int, out: _Output, masked: list[MaskedFlops]) -> list[tuple[int, int]]:
-        """Emit what must be stored before the instruction; return (slot, register) pairs to store after it."""
+    def before(
+        self, decoded: Decoded, position: int, out: _Output, masked: list[MaskedFlops]
+    ) -> list[tuple[int, int]]:
+        """Emit what must be stored before the instruction; return (slot, register) pairs to store after
+        it."""
         late: list[tuple[int, int]] = []
         instruction = decoded.instruction
         record = self._record
@@ -612,7 +734,9 @@ class _Recorder:
                 out.add(emit.store(self._scratch, 8 * base, access.base))
                 vector = record.reserve(1)
                 late.append((vector, access.base))
-                record.accesses.append((0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector, 0, 0, 0, 0))
+                record.accesses.append(
+                    (0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector, 0, 0, 0, 0)
+                )
                 continue
             if access.base >= 0:
                 base, moved = self._value(access.base, out)
@@ -623,16 +747,27 @@ class _Recorder:
             if access.form == GATHERED:
                 vector = self._vector(access.vector, out)
             if access.mask:
-                if access.mask_bytes:
-                    mask = self._vector(access.mask, out)
-                else:
-                    mask = self._opmask(access.mask, out)
+                mask = (self._vector if access.mask_bytes else self._opmask)(access.mask, out)
             if delta >= 1 << 63 or delta < -(1 << 63):
                 delta = (delta + (1 << 63)) % (1 << 64) - (1 << 63)
             record.accesses.append(
-                (delta, access.bytes, access.kind, access.form, base, index, access.scale, access.lanes, mask, vector,
-                 access.index_bytes, access.mask_bytes, access.address32, access.broadcast)
-            )  # fmt: skip
+                (
+                    delta,
+                    access.bytes,
+                    access.kind,
+                    access.form,
+                    base,
+                    index,
+                    access.scale,
+                    access.lanes,
+                    mask,
+                    vector,
+                    access.index_bytes,
+                    access.mask_bytes,
+                    access.address32,
+                    access.broadcast,
+                )
+            )
         self._step(decoded)
         return late
 
@@ -653,26 +788,26 @@ class _Recorder:
 
     def _opmask(self, mask: int, out: _Output) -> int:
         slot = self._record.reserve(1)
-        out.add(emit.store_immediate(self._scratch, 8 * slot, 0))  # meets the end of the chunk in the mask's stead
+        out.add(
+            emit.store_immediate(self._scratch, 8 * slot, 0)
+        )  # meets the end of the chunk in the mask's stead
         out.add(emit.store_opmask(self._scratch, 8 * slot, mask - Register.K0, self._translator._wide_masks))
         return slot
 
     def _vector(self, register: int, out: _Output) -> int:
-        words = ix.RegisterExt.size(register) // 8
+        words = ix.RegisterExt.size(_register(register)) // 8
         slot = self._record.reserve(words)
         out.add(emit.store_immediate(self._scratch, 8 * (slot + words - 1), 0))
-        code = {1: ix.Code.MOVQ_MMM64_MM, 2: ix.Code.VEX_VMOVDQU_XMMM128_XMM, 4: ix.Code.VEX_VMOVDQU_YMMM256_YMM}.get(words)
-        if Register.XMM0 <= register <= Register.ZMM31:
-            number = (register - Register.XMM0) % 32
-            if words == 8 or number >= 16:
-                code = {
-                    2: ix.Code.EVEX_VMOVDQU64_XMMM128_K1Z_XMM,
-                    4: ix.Code.EVEX_VMOVDQU64_YMMM256_K1Z_YMM,
-                    8: ix.Code.EVEX_VMOVDQU64_ZMMM512_K1Z_ZMM,
-                }[words]
-        memory = ix.MemoryOperand(Register.RAX + self._scratch, displ=8 * slot, displ_size=8)
+        high = Register.XMM0 <= register <= Register.ZMM31 and (register - Register.XMM0) % 32 >= 16
+        codes: dict[int, Code_] = {
+            1: ix.Code.MOVQ_MMM64_MM,
+            2: ix.Code.EVEX_VMOVDQU64_XMMM128_K1Z_XMM if high else ix.Code.VEX_VMOVDQU_XMMM128_XMM,
+            4: ix.Code.EVEX_VMOVDQU64_YMMM256_K1Z_YMM if high else ix.Code.VEX_VMOVDQU_YMMM256_YMM,
+            8: ix.Code.EVEX_VMOVDQU64_ZMMM512_K1Z_ZMM,
+        }
+        memory = ix.MemoryOperand(_register(Register.RAX + self._scratch), displ=8 * slot, displ_size=8)
         encoder = self._translator._encoder
-        encoder.encode(ix.Instruction.create_mem_reg(code, memory, register), 0)
+        encoder.encode(ix.Instruction.create_mem_reg(codes[words], memory, _register(register)), 0)
         out.add(encoder.take_buffer())
         return slot
 

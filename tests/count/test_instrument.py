@@ -1,0 +1,78 @@
+"""Executed FLOPs and modelled bytes of the built-in kernels, through a worker, against closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counteroof.catalog import EXECUTED, executed_flops, kernels
+from counteroof.count.base import Measurement
+from counteroof.machine.model import CacheLevel
+from counteroof.machine.topology import detect
+from counteroof.run.execute import execute
+from counteroof.spec import KernelCase, KernelSpec
+
+pytestmark = pytest.mark.x86_64
+
+TASK = "counteroof.count.instrument:count"
+
+
+def counted(case: KernelCase, **options: object) -> Measurement:
+    """Count one case in a worker of its own."""
+    run = execute(case, tasks=[TASK], options={"machine": detect()} | options, time_limit=60, timing=False)
+    assert run.failure is None, run.failure
+    return run.measurements[0]
+
+
+SMALL = tuple(
+    CacheLevel(
+        name, size, ways, 64, 1, "inclusive", False, "a small machine, so that small arrays leave its caches"
+    )
+    for name, size, ways in (("L1", 32 << 10, 8), ("L2", 256 << 10, 8), ("L3", 2 << 20, 16))
+)
+N = 400_000
+"""Elements of 8 bytes: an array is larger than the small machine's last cache, and than what it can keep of one."""
+
+
+def on_small_machine(name: str) -> Measurement:
+    (case,) = named(name).cases(overrides={"n": N})
+    return counted(case, machine=replace(detect(), caches=SMALL))
+
+
+def named(name: str) -> KernelSpec:
+    return next(kernel for kernel in kernels() if kernel.name == name)
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name)
+def test_executed_flops_equal_the_closed_form(kernel: KernelSpec) -> None:
+    assert kernel.name in EXECUTED
+    (case,) = kernel.cases(size="small")
+    measurement = counted(case, detail="flops")
+    assert measurement.flops.value == executed_flops(kernel.name, case.params)
+    assert measurement.unruled == ()
+    assert measurement.dram_read_bytes.value is None  # no addresses were recorded, so nothing is claimed
+
+
+def test_triad_moves_32_bytes_an_element_of_which_8_are_write_allocate() -> None:
+    measurement = on_small_machine("triad")
+    assert measurement.dram_read_bytes.value == pytest.approx(24 * N, rel=1e-3)
+    assert measurement.dram_write_bytes.value == pytest.approx(8 * N, rel=1e-3)
+    assert measurement.write_allocate_bytes.value == pytest.approx(8 * N, rel=1e-3)
+    by_name = {array.name: array for array in measurement.arrays}
+    assert by_name["a"].dram_write_bytes == pytest.approx(8 * N, rel=1e-3)
+    assert by_name["b"].dram_write_bytes == 0
+
+
+def test_non_temporal_stores_are_not_read_first() -> None:
+    measurement = on_small_machine("copy_nontemporal")
+    assert measurement.dram_read_bytes.value == pytest.approx(8 * N, rel=1e-3)
+    assert measurement.dram_write_bytes.value == pytest.approx(8 * N, rel=1e-3)
+    assert measurement.write_allocate_bytes.value == 0
+
+
+def test_what_stays_in_cache_moves_no_dram_bytes() -> None:
+    (case,) = named("triad").cases(size="small")
+    measurement = counted(case)
+    assert measurement.dram_read_bytes.value == 0
+    assert measurement.dram_write_bytes.value == 0
