@@ -27,12 +27,12 @@ def counted(case: KernelCase, **options: object) -> Measurement:
 
 SMALL = tuple(
     CacheLevel(
-        name, size, ways, 64, 1, "inclusive", False, "a small machine, so that small arrays leave its caches"
+        name, size, ways, 64, 1, "inclusive", False, "a small machine: small arrays leave its caches"
     )
     for name, size, ways in (("L1", 32 << 10, 8), ("L2", 256 << 10, 8), ("L3", 2 << 20, 16))
 )
 N = 400_000
-"""Elements of 8 bytes: an array is larger than the small machine's last cache, and than what it can keep of one."""
+"""Elements of 8 bytes: an array is larger than the small machine's last cache."""
 
 
 def on_small_machine(name: str) -> Measurement:

@@ -1,4 +1,4 @@
-"""Random code, run natively and translated: every register, flag, mask and byte of memory must be the same."""
+"""Random code, native and translated: every register, flag, mask and byte of memory must be the same."""
 
 from __future__ import annotations
 
