@@ -2,13 +2,15 @@
  *
  * The block saves all registers itself (see asm_native.py); this file maps the memory, resets it, catches
  * signals, and copies. A fault is recorded and the thread resumes at the block's own recording code, which so
- * stores the registers as they were when the fault came. */
+ * stores the registers as they were when the fault came. Code that does not end is treated so too, after a
+ * second of processor time. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <ucontext.h>
 
 struct fault {
@@ -23,8 +25,8 @@ static struct {
     struct fault *fault;
 } running;
 
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-enum { SIGNALS = sizeof signals / sizeof signals[0] };
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGVTALRM};
+enum { SIGNALS = sizeof signals / sizeof signals[0], LIMIT_SECONDS = 1 };
 
 static void record(int number, siginfo_t *info, void *context)
 {
@@ -69,12 +71,14 @@ void asm_run(uint64_t entry, uint64_t resume, int catch, const uint64_t *starts,
     stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, old_stack;
     struct sigaction action = {.sa_sigaction = record, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     struct sigaction old[SIGNALS];
+    const struct itimerval limit = {.it_value = {.tv_sec = LIMIT_SECONDS}}, none = {{0, 0}, {0, 0}};
     uint64_t i;
 
     memset(fault, 0, sizeof *fault);
     for (i = 0; i < spans; in += sizes[i], i++)
         memcpy((void *)starts[i], in, sizes[i]);
     if (catch) {
+        setitimer(ITIMER_VIRTUAL, &limit, NULL);
         sigaltstack(&stack, &old_stack);
         for (i = 0; i < SIGNALS; i++)
             sigaction(signals[i], &action, &old[i]);
@@ -84,6 +88,7 @@ void asm_run(uint64_t entry, uint64_t resume, int catch, const uint64_t *starts,
     ((void (*)(uint64_t))entry)(starts[0]);
     running.resume = 0;
     if (catch) {
+        setitimer(ITIMER_VIRTUAL, &none, NULL);
         for (i = 0; i < SIGNALS; i++)
             sigaction(signals[i], &old[i], NULL);
         sigaltstack(&old_stack, NULL);

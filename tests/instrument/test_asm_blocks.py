@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import random
 import shutil
 import signal
 import struct
@@ -20,7 +21,8 @@ if platform.machine() not in ("x86_64", "AMD64") or shutil.which("cc") is None:
 
 from iced_x86 import Code, Decoder, Instruction, MemoryOperand, OpKind, Register
 
-from tests.instrument.asm_blocks import Options, block_of, listing, random_block, shrink
+from tests.instrument.asm_assembler import Assembly, Item
+from tests.instrument.asm_blocks import Options, assembled, block_of, listing, random_block, shrink
 from tests.instrument.asm_codes import GPR32, MNEMONICS, cpu_flags, plans, words
 from tests.instrument.asm_generator import Generator
 from tests.instrument.asm_image import (
@@ -248,6 +250,13 @@ def test_registers_are_recorded_as_they_were_when_the_fault_came(arena: Arena) -
     assert register(outcome.image, "rcx") == register(image, "rcx")
 
 
+def test_code_that_does_not_end_is_stopped(arena: Arena) -> None:
+    items = (Item("label", label=2), Item("branch", Instruction.create_branch(Code.JMP_REL8_64, 0), 2))
+    outcome = native_run(assembled(0, arena, arena.base, items, 1, ()), random_image(0, block_of((), arena)))
+    assert outcome.fault is not None
+    assert outcome.fault.signal == signal.SIGVTALRM
+
+
 # ---- running and comparing -----------------------------------------------------------------------
 
 
@@ -343,6 +352,36 @@ def test_a_different_fault_is_a_difference(arena: Arena) -> None:
     assert outcome.fault is not None
     assert outcome.fault.signal == signal.SIGILL
     assert differences(outcome, Outcome(outcome.image, None), arena)[0].startswith("fault: expected Fault(")
+
+
+SLIPS = {
+    "flags": Instruction.create_reg_reg(Code.CMP_RM64_R64, Register.RAX, Register.RBX),
+    "red zone": Instruction.create_mem_i32(Code.MOV_RM64_IMM32, MemoryOperand(Register.RSP, displ=-64), 7),
+    "register": Instruction.create_reg(Code.NOT_RM64, Register.R11),  # a pointer so becomes one nothing is at
+    "ymm": Instruction.create(Code.VEX_VZEROUPPER),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_one_slip_of_an_engine_is_found_by_a_few_blocks(blocks: list[Block], arena: Arena, slip: str) -> None:
+    """Something the code still needs is spoiled once, at a random place: half the blocks and more tell."""
+    if slip == "ymm" and "avx" not in cpu_flags():
+        pytest.skip("needs AVX")
+    wrong = Assembly(arena.base)
+    wrong.add(SLIPS[slip])
+    found = tried = 0
+    for block in blocks[:100]:
+        places = [i for i, item in enumerate(block.items) if item.removable]
+        if not places:
+            continue
+        at = random.Random(block.seed).choice(places)
+        items = (*block.items[:at], *wrong.items, *block.items[at:])
+        spoilt = assembled(block.seed, arena, block.address, items, block.end, block.registers)
+        image = random_image(block.seed, block)
+        tried += 1
+        found += bool(differences(native_run(block, image), native_run(spoilt, image), arena))
+    assert tried > 80
+    assert found > tried / 2
 
 
 def test_an_image_can_be_loaded_and_read_back_without_running(arena: Arena) -> None:
