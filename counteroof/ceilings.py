@@ -43,6 +43,8 @@ class Effort:
         Times the list of ceilings is gone through, so that a disturbance does not hit all samples of one.
     budget
         Seconds after which no further round is begun, for each number of threads.
+    patience
+        Seconds beyond the rounds in which ceilings that were disturbed in all samples are tried again.
     samples
         Of each ceiling in each round.
     seconds
@@ -53,12 +55,13 @@ class Effort:
 
     rounds: int = 4
     budget: float = 4.0
+    patience: float = 2.0
     samples: int = 12
     seconds: float = 5e-4
     last_cache_times: int = 16
 
 
-QUICK = Effort(rounds=10, budget=0.1, samples=4, last_cache_times=8)
+QUICK = Effort(rounds=10, budget=0.1, patience=0.1, samples=4, last_cache_times=8)
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,7 @@ def measure(
                 notes.append(f"{_NOTE}{room}: its roof is not measured")
     for count, total, memory, compute in plans:
         with Team(placements[count], total // count + 3 * _SKEW_BYTES) as team:
-            found = _measure_jobs(team, memory + compute, effort, steps)
+            found = measure_jobs(team, memory + compute, effort, steps)
         ceilings += found[: len(memory)]
         ceilings += roofs(found[len(memory) :])
     ceilings.sort(key=lambda one: one.threads)
@@ -277,7 +280,7 @@ def remeasure(
         jobs = tuple(job for job in jobs if job.name in wanted)
         effort = replace(QUICK, budget=seconds * len(wanted) / len(again))
         with Team(topology.placement(count), total // count + 3 * _SKEW_BYTES) as team:
-            for ceiling in _measure_jobs(team, jobs, effort, _Steps()):
+            for ceiling in measure_jobs(team, jobs, effort):
                 fresh[ceiling.name, count] = ceiling
     missing = sorted(one.name for one in again if (one.name, one.threads) not in fresh)
     if missing:
@@ -325,8 +328,11 @@ class _Steps:
             self.progress(self.done, self.total, what)
 
 
-def _measure_jobs(team: Team, jobs: Sequence[Job], effort: Effort, steps: _Steps) -> list[Ceiling]:
+def measure_jobs(
+    team: Team, jobs: Sequence[Job], effort: Effort, steps: _Steps | None = None
+) -> list[Ceiling]:
     """Return a ceiling for each job, its samples spread over all rounds."""
+    steps = steps or _Steps()
     jobs = [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs]
     samples = [NO_SAMPLES] * len(jobs)
     begun = time.monotonic()
@@ -335,17 +341,30 @@ def _measure_jobs(team: Team, jobs: Sequence[Job], effort: Effort, steps: _Steps
             steps.skip((effort.rounds - round_) * len(jobs))
             break
         for index, job in enumerate(jobs):
-            samples[index] += team.run(
-                job.loop,
-                job.iterations,
-                effort.samples,
-                stream_bytes=job.stream_bytes,
-                wrapped=job.wrapped,
-                warmups=3,  # what the loop before left in the caches goes first
-                probe_operations=clock.PROBE_OPERATIONS,
-            )
+            samples[index] += _sampled(team, job, effort.samples)
             steps.step(f"{job.name}, {_threads(len(team.cpus))}")
+    begun = time.monotonic()
+    while disturbed := [index for index, one in enumerate(samples) if not one.undisturbed]:
+        for index in disturbed:
+            if time.monotonic() - begun > effort.patience:
+                break
+            samples[index] += _sampled(team, jobs[index], effort.samples)
+        else:
+            continue
+        break
     return [ceiling(job, one, len(team.cpus)) for job, one in zip(jobs, samples, strict=True)]
+
+
+def _sampled(team: Team, job: Job, samples: int) -> Samples:
+    return team.run(
+        job.loop,
+        job.iterations,
+        samples,
+        stream_bytes=job.stream_bytes,
+        wrapped=job.wrapped,
+        warmups=3,  # what the loop before left in the caches goes first
+        probe_operations=clock.PROBE_OPERATIONS,
+    )
 
 
 def _calibrated(team: Team, job: Job, seconds: float) -> Job:
@@ -371,8 +390,11 @@ def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:
     )
     core = clock.from_probes(clock.PROBE_OPERATIONS, samples.add_seconds, samples.multiply_seconds)
     notes = [job.note] if job.note else []
-    if samples.busy < 0.9:
-        notes.append(f"a thread had its processor for only {units.percent(samples.busy)} of the time")
+    if not samples.undisturbed:
+        notes.append("other processes disturbed every sample, so the roof may be too low")
+    elif 2 * samples.undisturbed < len(rates):
+        disturbed = len(rates) - samples.undisturbed
+        notes.append(f"other processes disturbed {disturbed} of {len(rates)} samples")
     return Ceiling(
         name=job.name,
         kind="bandwidth" if loop.streams else "compute",

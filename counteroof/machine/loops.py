@@ -11,6 +11,9 @@ from .. import units
 from ..errors import MachineError
 from . import sysfs
 
+UNDISTURBED = 0.95
+"""From this share of its time on, a sample is one of the machine and not of what else ran on it."""
+
 MOVED = {"r": 1, "w": 2, "u": 2, "n": 1}
 """Times an element of a stream crosses the boundary to memory.
 
@@ -56,8 +59,13 @@ class Samples:
     iterations: tuple[int, ...]
     add_seconds: tuple[float, ...] = ()
     multiply_seconds: tuple[float, ...] = ()
-    busy: float = 1.0
-    """Least share of the time that a thread was running."""
+    busy: tuple[float, ...] = ()
+    """Share of each sample in which all threads were running; other processes take the rest."""
+
+    @property
+    def undisturbed(self) -> int:
+        """Number of samples that nothing took a processor away from."""
+        return sum(share >= UNDISTURBED for share in self.busy)
 
     def __add__(self, other: Samples) -> Samples:
         return Samples(
@@ -65,7 +73,7 @@ class Samples:
             self.iterations + other.iterations,
             self.add_seconds + other.add_seconds,
             self.multiply_seconds + other.multiply_seconds,
-            min(self.busy, other.busy),
+            self.busy + other.busy,
         )
 
 
@@ -148,9 +156,16 @@ class Team:
         new = self._ffi.new
         seconds, done = new("double[]", samples), new("uint64_t[]", samples)
         add, multiply = new("double[]", samples * threads), new("double[]", samples * threads)
+        busy = new("double[]", samples)
         result = new(
             "struct ceilings_result *",
-            {"seconds": seconds, "iterations": done, "add_seconds": add, "multiply_seconds": multiply},
+            {
+                "seconds": seconds,
+                "iterations": done,
+                "add_seconds": add,
+                "multiply_seconds": multiply,
+                "busy": busy,
+            },
         )
         request = new(
             "struct ceilings_job *",
@@ -169,7 +184,7 @@ class Team:
         )
         self._check(self._lib.ceilings_run(request, result), f"the loop {loop.isa} {loop.mix}")
         probes = (tuple(add), tuple(multiply)) if probe_operations else ((), ())
-        return Samples(tuple(seconds), tuple(done), *probes, busy=result.busy)
+        return Samples(tuple(seconds), tuple(done), *probes, busy=tuple(busy))
 
     def _check(self, status: int, what: str) -> None:
         if status:

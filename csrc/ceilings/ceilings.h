@@ -48,7 +48,8 @@ struct ceilings_result {
     uint64_t *iterations;     /* [samples] of all threads */
     double *add_seconds;      /* [samples * threads] the chain of additions right after the sample */
     double *multiply_seconds; /* [samples * threads] */
-    double busy;              /* least share of the time that a thread was running, 0 to 1 */
+    double *busy;             /* [samples] share of it that all threads were running together, 0 to 1: less where
+                                 other processes took a processor away */
 };
 
 /* 0 or a negative errno: EINVAL if the memory is too small for the job or a processor cannot be used. */

@@ -176,9 +176,9 @@ struct job_run {
     const struct ceilings_loop *loop;
     uint64_t stream_stride;
     struct ceilings_result *result;
-    double *starts, *ends; /* [samples * threads] */
-    uint64_t *iterations;  /* [samples * threads] */
-    double *busy;          /* [threads] */
+    /* [samples * threads] */
+    double *starts, *ends, *running;
+    uint64_t *iterations;
 };
 
 static double thread_seconds(void)
@@ -196,16 +196,17 @@ static void measure(struct team *team, uint32_t thread, void *arg)
     uint64_t sample_bytes = job->iterations * loop->chunk_bytes, position = 0;
     uint64_t mask = job->wrapped ? job->stream_bytes - 1 : UINT64_MAX;
     char *base = job->memory ? job->memory->base + thread * job->memory->bytes_each : NULL;
-    double wall = machine_seconds(), cpu = thread_seconds();
 
     for (uint32_t round = 0; round < job->warmups + job->samples; round++) {
         double *stream[3] = {NULL, NULL, NULL};
         for (int i = 0; base && i < 3; i++)
             stream[i] = (double *)(base + (uint64_t)i * run->stream_stride + position);
         meet(team);
+        double running = thread_seconds();
         double start = machine_seconds();
         uint64_t done = loop->run(job->iterations, mask, stream[0], stream[1], stream[2]);
         double end = machine_seconds();
+        running = thread_seconds() - running;
         if (!job->wrapped) {
             position += sample_bytes;
             if (position + sample_bytes > job->stream_bytes)
@@ -216,14 +217,32 @@ static void measure(struct team *team, uint32_t thread, void *arg)
         uint32_t at = (round - job->warmups) * job->threads + thread;
         run->starts[at] = start;
         run->ends[at] = end;
+        run->running[at] = running;
         run->iterations[at] = done;
         if (job->probe_operations) {
             run->result->add_seconds[at] = machine_add_chain(job->probe_operations);
             run->result->multiply_seconds[at] = machine_multiply_chain(job->probe_operations);
         }
     }
-    wall = machine_seconds() - wall;
-    run->busy[thread] = wall > 0 ? (thread_seconds() - cpu) / wall : 1;
+}
+
+/* Put the threads' parts of one sample together. */
+static void combine(const struct job_run *run, uint32_t sample)
+{
+    uint32_t threads = run->job->threads;
+    uint64_t first = (uint64_t)sample * threads, iterations = 0;
+    double start = run->starts[first], last_start = start, end = run->ends[first], share = 1;
+    for (uint64_t at = first; at < first + threads; at++) {
+        double seconds = run->ends[at] - run->starts[at];
+        start = run->starts[at] < start ? run->starts[at] : start;
+        last_start = run->starts[at] > last_start ? run->starts[at] : last_start;
+        end = run->ends[at] > end ? run->ends[at] : end;
+        share = seconds > 0 && run->running[at] / seconds < share ? run->running[at] / seconds : share;
+        iterations += run->iterations[at];
+    }
+    run->result->seconds[sample] = end - start;
+    run->result->iterations[sample] = iterations;
+    run->result->busy[sample] = end > start ? share * (1 - (last_start - start) / (end - start)) : share;
 }
 
 static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
@@ -251,25 +270,13 @@ int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
     run.starts = calloc(cells, sizeof *run.starts);
     run.ends = calloc(cells, sizeof *run.ends);
     run.iterations = calloc(cells, sizeof *run.iterations);
-    run.busy = calloc(job->threads, sizeof *run.busy);
-    int status = run.starts && run.ends && run.iterations && run.busy ? 0 : -ENOMEM;
+    run.running = calloc(cells, sizeof *run.running);
+    int status = run.starts && run.ends && run.iterations && run.running ? 0 : -ENOMEM;
     if (!status)
         status = run_team(job->threads, job->cpus, measure, &run);
-    for (uint32_t sample = 0; !status && sample < job->samples; sample++) {
-        const uint64_t at = (uint64_t)sample * job->threads;
-        double start = run.starts[at], end = run.ends[at];
-        result->iterations[sample] = 0;
-        for (uint32_t thread = 0; thread < job->threads; thread++) {
-            start = run.starts[at + thread] < start ? run.starts[at + thread] : start;
-            end = run.ends[at + thread] > end ? run.ends[at + thread] : end;
-            result->iterations[sample] += run.iterations[at + thread];
-        }
-        result->seconds[sample] = end - start;
-    }
-    result->busy = 1;
-    for (uint32_t thread = 0; !status && thread < job->threads; thread++)
-        result->busy = run.busy[thread] < result->busy ? run.busy[thread] : result->busy;
-    free(run.busy);
+    for (uint32_t sample = 0; !status && sample < job->samples; sample++)
+        combine(&run, sample);
+    free(run.running);
     free(run.iterations);
     free(run.ends);
     free(run.starts);
