@@ -12,36 +12,31 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import iced_x86 as ix
 from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
 
 from ..errors import CounteroofError
 from . import emit
+from .code_cache import NEAR, CodeCache, Output, Region
 from .decode import (
-    GATHERED,
     MASKED,
     RSP,
-    STRING,
-    Access,
     Block,
     Decoded,
     Reader,
     flags_dead_at_entry,
 )
 from .loops import CountedLoop, counted_loop, is_self_loop
+from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words, iced_register
 
 if TYPE_CHECKING:
-    from iced_x86 import Code_, Register_
+    pass
 
 Detail = Literal["flops", "bytes"]
 
-NEAR = 0x7F000000
-"""Furthest distance for a 32-bit displacement, with room for the code around it."""
-REGION_BYTES = 64 << 20
-MAX_SLOTS = 200
 NO_SCRATCH = 16
 
 _CONDITION = {
@@ -51,15 +46,6 @@ _CONDITION = {
     )
 }
 """From iced-x86's condition codes to the processor's numbers."""
-
-
-@dataclass(slots=True)
-class MaskedFlops:
-    """An instruction of a block whose FLOPs depend on an opmask; ``group`` is its number in the record's
-    description."""
-
-    position: int
-    group: int
 
 
 @dataclass(slots=True)
@@ -74,56 +60,6 @@ class TranslatedBlock:
     """Host address of each instruction."""
     masked: tuple[MaskedFlops, ...]
     unsupported: str | None = None
-
-
-@dataclass(slots=True)
-class _Region:
-    start: int
-    end: int
-    position: int
-
-
-@dataclass(slots=True)
-class _Record:
-    """The record of one block under construction."""
-
-    slots: int = 1
-    written: bool = False
-    accesses: list[tuple[Any, ...]] = field(default_factory=list)
-    lanes: list[tuple[int, int]] = field(default_factory=list)
-    opmasks: dict[int, int] = field(default_factory=dict)
-
-    def reserve(self, words: int) -> int:
-        slot = self.slots
-        self.slots += words
-        return slot
-
-
-@dataclass(slots=True)
-class _Output:
-    """Code under construction at a known address."""
-
-    address: int
-    code: bytearray = field(default_factory=bytearray)
-    stubs: list[tuple[int, int]] = field(default_factory=list)
-    """(place of a displacement, original target) of jumps that are not linked yet."""
-
-    @property
-    def here(self) -> int:
-        return self.address + len(self.code)
-
-    def add(self, code: bytes) -> None:
-        self.code += code
-
-    def jump_place(self, opcode: bytes) -> int:
-        """Emit a jump with an aligned displacement still to be set; return the displacement's address."""
-        self.code += emit.NOPS[-(self.here + len(opcode)) % 4]
-        self.code += opcode + b"\0\0\0\0"
-        return self.here - 4
-
-    def set_displacement(self, place: int, target: int) -> None:
-        offset = place - self.address
-        self.code[offset : offset + 4] = struct.pack("<i", target - place - 4)
 
 
 class Translator:
@@ -161,12 +97,11 @@ class Translator:
         self._wide_masks = wide_masks
         self._lanes_of = lanes_of
         self._native = frozenset(native)
-        self._reader = Reader(self._read, xsave_bytes)
-        self._buffer = ffi.new("uint8_t[]", 4096)
+        self._cache = CodeCache(ffi, lib)
+        self._reader = Reader(self._cache.read, xsave_bytes)
         layout = ffi.new("struct instrument_layout *")
         lib.instrument_offsets(layout)
         self._at = layout
-        self._regions: list[_Region] = []
         self._pending: dict[int, list[int]] = {}
         self._hosts: dict[int, int] = {}
         self._encoder = ix.Encoder(64)
@@ -190,7 +125,7 @@ class Translator:
         """Return the address that native code calls to run ``function`` translated."""
         with self._lock:
             host = self._translate(function)
-            region = self._region(function)
+            region = self._cache.region(function)
             # mov r11, host; jmp [rip + 0]; the address of the entry routine. r11 is free at a function's
             # entry (psABI 3.2.1).
             code = (
@@ -198,7 +133,7 @@ class Translator:
                 + b"\xff\x25\0\0\0\0"
                 + struct.pack("<Q", self._lib.instrument_enter_address())
             )
-            return self._place(region, code)
+            return self._cache.place(region, code)
 
     def forget(self) -> None:
         """Translate everything anew from now on: the original code has changed. Counts so far are kept."""
@@ -216,28 +151,7 @@ class Translator:
                 return block, block.instructions[position].ip if block.instructions else block.guest
         return None
 
-    # ---- memory ----
-
-    def _read(self, address: int, count: int) -> bytes:
-        got = self._lib.instrument_read(address, self._buffer, count)
-        return bytes(self._ffi.buffer(self._buffer, got))
-
-    def _region(self, near: int) -> _Region:
-        for region in self._regions:
-            if abs(region.start - near) < NEAR - REGION_BYTES and region.position + (1 << 20) < region.end:
-                return region
-        start = self._lib.instrument_map(near, REGION_BYTES)
-        if not start:
-            raise CounteroofError(f"no room for translated code within 2 GiB of {near:#x}")
-        region = _Region(start, start + REGION_BYTES, start)
-        self._regions.append(region)
-        return region
-
-    def _place(self, region: _Region, code: bytes | bytearray) -> int:
-        address = region.position
-        self._lib.instrument_write(address, bytes(code), len(code))
-        region.position = (address + len(code) + 15) & ~15
-        return address
+    # ---- blocks ----
 
     def _link(self, guest: int, host: int) -> None:
         self._hosts[guest] = host
@@ -247,8 +161,6 @@ class Translator:
             distance = host - place - 4
             if abs(distance) < NEAR:
                 self._lib.instrument_patch(place, distance)
-
-    # ---- blocks ----
 
     def _translate(self, guest: int) -> int:
         host = self._hosts.get(guest)
@@ -262,8 +174,8 @@ class Translator:
         block = self._reader.block(guest)
         if not block.body:
             return self._unsupported(block)
-        region = self._region(guest)
-        out = _Output(region.position)
+        region = self._cache.region(guest)
+        out = Output(region.position)
         if is_self_loop(block):
             loop = counted_loop(block, self._masks_written(block), self._detail)
             if loop is not None:
@@ -272,9 +184,9 @@ class Translator:
 
     def _unsupported(self, block: Block) -> int:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
-        region = self._region(block.address)
-        host = self._place(region, b"\x0f\x0b")
-        self._register(block, host, 2, _Record(0), (), NO_SCRATCH, [], None, unsupported=block.bad)
+        region = self._cache.region(block.address)
+        host = self._cache.place(region, b"\x0f\x0b")
+        self._register(block, host, 2, Record(0), (), NO_SCRATCH, [], None, unsupported=block.bad)
         self._link(block.address, host)
         return host
 
@@ -283,7 +195,7 @@ class Translator:
         block: Block,
         host: int,
         size: int,
-        record: _Record,
+        record: Record,
         body: Iterable[Decoded],
         scratch: int,
         places: list[int],
@@ -355,14 +267,24 @@ class Translator:
 
     # ---- straight code ----
 
-    def _emit_block(self, block: Block, region: _Region, out: _Output) -> int:
+    def _emit_block(self, block: Block, region: Region, out: Output) -> int:
         body, used = self._fitting(block)
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
         )
-        record = _Record(written=self._wants_record(body))
+        record = Record(written=self._wants_record(body))
         number = len(self.blocks)
-        recording = _Recorder(self, record, scratch) if record.written else None
+        recording = (
+            Recorder(
+                record,
+                scratch,
+                addresses=self._detail != "flops",
+                lanes_of=self._lanes_of,
+                wide_masks=self._wide_masks,
+            )
+            if record.written
+            else None
+        )
         at = self._at
         host = out.here
         places: list[int] = []
@@ -407,14 +329,14 @@ class Translator:
         used, words, count = 1 << RSP, 1, 0
         for decoded in block.body:
             wider = used | decoded.used
-            words += sum(3 + _extra_words(access) for access in decoded.accesses) + 1
+            words += sum(3 + extra_words(access) for access in decoded.accesses) + 1
             if count and (wider.bit_count() > 14 or words > MAX_SLOTS):
                 break
             used = wider
             count += 1
         return block.body[:count], used
 
-    def _count(self, block: Block, number: int, scratch: int, out: _Output) -> None:
+    def _count(self, block: Block, number: int, scratch: int, out: Output) -> None:
         offset = self._at.counters + 8 * number
         if flags_dead_at_entry(block):
             out.add(emit.add_gs_one(offset))
@@ -423,7 +345,7 @@ class Translator:
         out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, offset) + emit.add_constant(scratch, 1))
         out.add(emit.store_gs(offset, scratch) + emit.load_gs(scratch, spill))
 
-    def _copy(self, decoded: Decoded, out: _Output) -> None:
+    def _copy(self, decoded: Decoded, out: Output) -> None:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
         if not decoded.rip_relative:
             out.add(decoded.code)
@@ -440,7 +362,7 @@ class Translator:
         )
         spill = self._at.scratch + 8
         moved = decoded.instruction.copy()
-        moved.memory_base = _register(Register.RAX + free)
+        moved.memory_base = iced_register(Register.RAX + free)
         moved.memory_displacement = 0
         moved.memory_displ_size = 0
         self._encoder.encode(moved, 0)
@@ -450,10 +372,10 @@ class Translator:
 
     # ---- ends of blocks ----
 
-    def _exit(self, target: int, out: _Output, opcode: bytes = b"\xe9") -> None:
+    def _exit(self, target: int, out: Output, opcode: bytes = b"\xe9") -> None:
         out.stubs.append((out.jump_place(opcode), target))
 
-    def _emit_end(self, decoded: Decoded, scratch: int, recording: bool, out: _Output) -> None:
+    def _emit_end(self, decoded: Decoded, scratch: int, recording: bool, out: Output) -> None:
         instruction = decoded.instruction
         flow = instruction.flow_control
         at = self._at
@@ -468,7 +390,7 @@ class Translator:
             else:
                 out.add(b"" if recording else emit.store_gs(spill, scratch))
                 load = ix.Instruction.create_reg_mem(
-                    ix.Code.MOV_R64_RM64, _register(Register.RAX + scratch), _memory_operand(instruction)
+                    ix.Code.MOV_R64_RM64, iced_register(Register.RAX + scratch), _memory_operand(instruction)
                 )
                 if (
                     instruction.is_ip_rel_memory_operand
@@ -530,9 +452,9 @@ class Translator:
 
     # ---- loops ----
 
-    def _emit_loop(self, block: Block, loop: CountedLoop, region: _Region, out: _Output) -> int:
+    def _emit_loop(self, block: Block, loop: CountedLoop, region: Region, out: Output) -> int:
         at = self._at
-        record = _Record(written=True)
+        record = Record(written=True)
         slots = {register: record.reserve(2) for register in loop.registers}
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if number not in slots
@@ -619,10 +541,10 @@ class Translator:
         self,
         block: Block,
         body: list[Decoded],
-        region: _Region,
-        out: _Output,
+        region: Region,
+        out: Output,
         host: int,
-        record: _Record,
+        record: Record,
         scratch: int,
         places: list[int],
         loop: tuple[int, int, int, int] | None,
@@ -640,7 +562,7 @@ class Translator:
             if known is None:
                 self._pending.setdefault(target, []).append(place)
         self._register(block, host, len(out.code), record, body, scratch, places, loop, masked=masked)
-        self._place(region, out.code)
+        self._cache.place(region, out.code)
         self._link(block.address, host)
         return host
 
@@ -666,20 +588,7 @@ class Translator:
             + emit.store_gs(at.native_call, rax)
         )
         code += b"\xff\x30" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)  # push [rax]
-        return self._place(self._region(guest), code)
-
-
-def _extra_words(access: Access) -> int:
-    if access.form == GATHERED:
-        return 18
-    if access.mask_bytes:
-        return 8
-    return 0
-
-
-def _register(number: int) -> Register_:
-    """Return iced-x86's register for its number; at run time the two are the same."""
-    return cast("Register_", number)
+        return self._cache.place(self._cache.region(guest), code)
 
 
 def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
@@ -697,128 +606,3 @@ def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
         False,
         instruction.segment_prefix,
     )
-
-
-class _Recorder:
-    """Emits the stores of one block's record: each register value an address needs is stored once."""
-
-    def __init__(self, translator: Translator, record: _Record, scratch: int) -> None:
-        self._translator, self._record, self._scratch = translator, record, scratch
-        self._symbols: list[tuple[int, int]] = [(number, 0) for number in range(16)]
-        self._next_symbol = 16
-        self._slots: dict[int, tuple[int, int]] = {}
-        self._opmasks: dict[int, int] = {}
-
-    def before(
-        self, decoded: Decoded, position: int, out: _Output, masked: list[MaskedFlops]
-    ) -> list[tuple[int, int]]:
-        """Emit what must be stored before the instruction; return (slot, register) pairs to store after
-        it."""
-        late: list[tuple[int, int]] = []
-        instruction = decoded.instruction
-        record = self._record
-        if instruction.op_mask != Register.NONE:
-            lanes = self._translator._lanes_of(instruction)
-            if lanes:
-                masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((self._opmask(instruction.op_mask, out), lanes))
-        if self._translator._detail == "flops":
-            self._step(decoded)
-            return late
-        string_streams = sum(access.form == STRING for access in decoded.accesses)
-        for access in decoded.accesses:
-            base = index = mask = vector = 0
-            delta = access.displacement
-            if access.form == STRING:
-                base = record.reserve(1)
-                out.add(emit.store(self._scratch, 8 * base, access.base))
-                vector = record.reserve(1)
-                late.append((vector, access.base))
-                record.accesses.append(
-                    (0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector, 0, 0, 0, 0)
-                )
-                continue
-            if access.base >= 0:
-                base, moved = self._value(access.base, out)
-                delta += moved
-            if access.index >= 0:
-                index, moved = self._value(access.index, out)
-                delta += moved << access.scale
-            if access.form == GATHERED:
-                vector = self._vector(access.vector, out)
-            if access.mask:
-                mask = (self._vector if access.mask_bytes else self._opmask)(access.mask, out)
-            if delta >= 1 << 63 or delta < -(1 << 63):
-                delta = (delta + (1 << 63)) % (1 << 64) - (1 << 63)
-            record.accesses.append(
-                (
-                    delta,
-                    access.bytes,
-                    access.kind,
-                    access.form,
-                    base,
-                    index,
-                    access.scale,
-                    access.lanes,
-                    mask,
-                    vector,
-                    access.index_bytes,
-                    access.mask_bytes,
-                    access.address32,
-                    access.broadcast,
-                )
-            )
-        self._step(decoded)
-        return late
-
-    def after(self, late: list[tuple[int, int]], decoded: Decoded, out: _Output) -> None:
-        """Emit what must be stored after the instruction."""
-        for slot, register in late:
-            out.add(emit.store(self._scratch, 8 * slot, register))
-
-    def _value(self, register: int, out: _Output) -> tuple[int, int]:
-        """Return the slot that holds the register's value, and what to add to it."""
-        symbol, offset = self._symbols[register]
-        if symbol not in self._slots:
-            slot = self._record.reserve(1)
-            out.add(emit.store(self._scratch, 8 * slot, register))
-            self._slots[symbol] = (slot, offset)
-        slot, recorded = self._slots[symbol]
-        return slot, offset - recorded
-
-    def _opmask(self, mask: int, out: _Output) -> int:
-        slot = self._record.reserve(1)
-        out.add(
-            emit.store_immediate(self._scratch, 8 * slot, 0)
-        )  # meets the end of the chunk in the mask's stead
-        out.add(emit.store_opmask(self._scratch, 8 * slot, mask - Register.K0, self._translator._wide_masks))
-        return slot
-
-    def _vector(self, register: int, out: _Output) -> int:
-        words = ix.RegisterExt.size(_register(register)) // 8
-        slot = self._record.reserve(words)
-        out.add(emit.store_immediate(self._scratch, 8 * (slot + words - 1), 0))
-        high = Register.XMM0 <= register <= Register.ZMM31 and (register - Register.XMM0) % 32 >= 16
-        codes: dict[int, Code_] = {
-            1: ix.Code.MOVQ_MMM64_MM,
-            2: ix.Code.EVEX_VMOVDQU64_XMMM128_K1Z_XMM if high else ix.Code.VEX_VMOVDQU_XMMM128_XMM,
-            4: ix.Code.EVEX_VMOVDQU64_YMMM256_K1Z_YMM if high else ix.Code.VEX_VMOVDQU_YMMM256_YMM,
-            8: ix.Code.EVEX_VMOVDQU64_ZMMM512_K1Z_ZMM,
-        }
-        memory = ix.MemoryOperand(_register(Register.RAX + self._scratch), displ=8 * slot, displ_size=8)
-        encoder = self._translator._encoder
-        encoder.encode(ix.Instruction.create_mem_reg(codes[words], memory, _register(register)), 0)
-        out.add(encoder.take_buffer())
-        return slot
-
-    def _step(self, decoded: Decoded) -> None:
-        updates = []
-        for step in decoded.steps:
-            if step.known and len(step.terms) == 1 and step.terms[0][1] == 1:
-                symbol, offset = self._symbols[step.terms[0][0]]
-                updates.append((step.register, (symbol, offset + step.constant)))
-            else:
-                updates.append((step.register, (self._next_symbol, 0)))
-                self._next_symbol += 1
-        for register, value in updates:
-            self._symbols[register] = value
