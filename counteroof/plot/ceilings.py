@@ -10,7 +10,8 @@ from .. import units
 from ..machine.model import Ceiling
 from ..report.legend import conditions
 from . import style
-from .labels import Box, Request, place
+from .geometry import Box
+from .labels import Request, place
 from .panels import Panel, ceiling_label
 from .paper import Paper, Point, beads
 

@@ -27,9 +27,11 @@ _SAME = 1.02
 class Dot:
     """One kernel on the picture, in FLOP per byte and FLOP/s.
 
-    ``intensity`` is ``None`` without DRAM traffic; ``declared`` is the position its author's formulas give.
+    ``key`` tells kernels of the same name apart. ``intensity`` is ``None`` without DRAM traffic; ``declared``
+    is the position its author's formulas give.
     """
 
+    key: int
     name: str
     text: str
     intensity: float | None
@@ -92,8 +94,8 @@ class Picture:
 def picture(results: Results) -> Picture:
     """Return what a roofline picture of these results shows."""
     groups: dict[tuple[str, int], list[Dot]] = {}
-    for kernel in results.kernels:
-        if (dot := _dot(kernel)) is not None:
+    for key, kernel in enumerate(results.kernels):
+        if (dot := _dot(kernel, key)) is not None:
             groups.setdefault((_precision(kernel) or "unknown precision", kernel.threads), []).append(dot)
     panels = tuple(
         _panel(results.machine.ceilings, precision, threads, tuple(dots))
@@ -142,7 +144,7 @@ def _precision(kernel: KernelResult) -> str | None:
     return (kernel.placement.precision if kernel.placement else None) or kernel.precision
 
 
-def _dot(kernel: KernelResult) -> Dot | None:
+def _dot(kernel: KernelResult, key: int) -> Dot | None:
     """Return the kernel's dot, or ``None`` if it has no place on logarithmic axes."""
     placed = kernel.placement
     if placed is None or not placed.flops_per_second:
@@ -158,7 +160,7 @@ def _dot(kernel: KernelResult) -> Dot | None:
         text += f"  {units.percent(placed.fraction)}"
     if placed.excess is not None:
         text += " (above its roof)"
-    return Dot(kernel.label, text, placed.intensity, placed.flops_per_second, declared, placed.bound)
+    return Dot(key, kernel.label, text, placed.intensity, placed.flops_per_second, declared, placed.bound)
 
 
 def shortened(name: str) -> str:
@@ -197,11 +199,11 @@ def _subtitle(results: Results) -> str:
 def _remarks(results: Results) -> list[str]:
     """Return one line for each reason why kernels are not on the picture, with their names."""
     no_flops, unplaced, failed = [], [], []
-    for kernel in results.kernels:
+    for key, kernel in enumerate(results.kernels):
         placed = kernel.placement
         if kernel.error is not None:
             failed.append(f"{shortened(kernel.label)} ({kernel.error.kind})")
-        if _dot(kernel) is not None or placed is None:
+        if _dot(kernel, key) is not None or placed is None:
             continue
         if placed.flops_per_second == 0 and (placed.intensity is not None or placed.no_dram_traffic):
             no_flops.append(f"{shortened(kernel.label)} {_share(kernel)}")

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import style
-from .labels import Box
+from .geometry import Box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+
+    from .panels import Dot
 
 Point = tuple[float, float]
 
@@ -37,8 +39,8 @@ class Paper:
         self._vector = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
         self.obstacles: list[Box] = []
         self.texts: list[Box] = []
-        self.filled: dict[str, Point] = {}
-        """Pixel position of each kernel's filled marker."""
+        self.filled: dict[int, Point] = {}
+        """Pixel position of each kernel's filled marker, by the key of its dot."""
         self._lines: list[NDArray[np.float64]] = []
 
     def points(self, size: float) -> float:
@@ -60,7 +62,7 @@ class Paper:
         return float(fx), float(fy)
 
     def marker(
-        self, axes: Axes, x: float, y: float, shape: str, size: float, colour: str, *, hollow: bool, name: str
+        self, axes: Axes, x: float, y: float, shape: str, size: float, colour: str, *, hollow: bool, dot: Dot
     ) -> None:
         """Draw a kernel's marker and reserve its box."""
         axes.plot(
@@ -75,13 +77,13 @@ class Paper:
             linestyle="",
             alpha=0.75 if hollow else 1.0,
             zorder=5 if hollow else 6,
-            gid=f"{'hollow' if hollow else 'filled'}:{name}",
+            gid=f"{'hollow' if hollow else 'filled'}:{dot.name}",
         )
         px, py = self.pixels(axes, x, y)
         radius = self.points(size) / 2 + PAD
         self.obstacles.append(Box(px - radius, py - radius, px + radius, py + radius))
         if not hollow:
-            self.filled[name] = (px, py)
+            self.filled[dot.key] = (px, py)
 
     def line(self, start: Point, end: Point, weight: float) -> None:
         """Remember a line drawn from ``start`` to ``end`` (pixels)."""

@@ -13,7 +13,8 @@ from .. import units
 from ..results import Results
 from . import style
 from .ceilings import draw_ceilings
-from .labels import Box, Request, place, stack
+from .geometry import Box
+from .labels import Request, place, stack
 from .panels import Dot, Panel, Picture, picture
 from .paper import Paper, inches_of
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg")
+
+MOST_NAMED = 100
+"""Kernels of a panel whose names are written; beyond, a name more makes the picture worse."""
+
+_TALLEST = 14.0
+"""Inches of a panel, however many kernels there are."""
 
 _LEFT, _RIGHT, _GAP = 0.75, 0.2, 0.75
 _STRIP_GAP = 0.07
@@ -73,7 +80,7 @@ def _draw(shown: Picture) -> Figure:
     columns = min(2, len(shown.panels))
     rows = math.ceil(len(shown.panels) / columns)
     most = max(max(len(panel.placed), len(panel.resident)) for panel in shown.panels)
-    height = max(5.4, 0.12 * most + 2.4)
+    height = min(_TALLEST, max(5.4, 0.12 * most + 2.4))
     width = 9.6 if columns == 1 else 6.6
     strip = _strip_width(shown.panels)
     total_width = _LEFT + columns * (width + strip) + (columns - 1) * _GAP + _RIGHT
@@ -148,7 +155,14 @@ def _draw_panel(
     paper = Paper(figure)
     _draw_markers(paper, axes, aside, panel.dots)
     draw_ceilings(paper, axes, aside, panel)
-    _draw_names(paper, axes, aside, panel.dots)
+    unnamed = _draw_names(paper, axes, aside, panel.dots)
+    if unnamed:
+        axes.set_title(
+            f"{unnamed} of {len(panel.dots)} kernels not named for lack of room",
+            loc="right",
+            fontsize=style.FONT,
+            color=style.LOWER,
+        )
 
 
 def _prepare(axes: Axes, panel: Panel, limits: _Limits, first: bool) -> None:
@@ -187,7 +201,7 @@ def _draw_markers(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[D
     spots = _aside_positions(paper, aside, [dot for dot in dots if dot.intensity is None])
     for dot in dots:
         colour, marker, _ = style.BOUND_STYLES[dot.bound]
-        where, x = (axes, dot.intensity) if dot.intensity is not None else (aside, spots[dot.name])
+        where, x = (axes, dot.intensity) if dot.intensity is not None else (aside, spots[dot.key])
         if where is None or x is None:
             continue
         y = units.giga(dot.flops_per_second)
@@ -195,50 +209,57 @@ def _draw_markers(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[D
         if dot.declared is not None:
             claimed = (dot.declared[0], units.giga(dot.declared[1]))
             source = paper.pixels(axes, *claimed)
-            paper.marker(axes, *claimed, marker, style.HOLLOW, colour, hollow=True, name=dot.name)
+            paper.marker(axes, *claimed, marker, style.HOLLOW, colour, hollow=True, dot=dot)
             if dot.moved:
                 paper.arrow(source, target, colour, faint=dot.intensity is None)
-        paper.marker(where, x, y, marker, style.MARKER, colour, hollow=False, name=dot.name)
+        paper.marker(where, x, y, marker, style.MARKER, colour, hollow=False, dot=dot)
 
 
-def _aside_positions(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> dict[str, float]:
+def _aside_positions(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> dict[int, float]:
     """Return an x in the strip for each dot, so that dots of equal performance stand side by side."""
     if aside is None:
         return {}
     size = paper.points(style.MARKER) * _SPREAD
     width = paper.box(aside).x1 - paper.box(aside).x0
     columns: list[float] = []
-    positions: dict[str, float] = {}
+    positions: dict[int, float] = {}
     for dot in sorted(dots, key=lambda dot: (dot.flops_per_second, dot.name)):
         y = paper.pixels(aside, 0, units.giga(dot.flops_per_second))[1]
         column = next((i for i, last in enumerate(columns) if y - last > size), len(columns))
         # in a heap of equal dots the last column holds those that are left
         column = min(column, _STRIP_COLUMNS - 1)
         columns[column : column + 1] = [y]
-        positions[dot.name] = (0.9 + column) * size / width
+        positions[dot.key] = (0.9 + column) * size / width
     return positions
 
 
-def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> None:
-    """Write every kernel's name beside its filled marker, or at the end of a thin line."""
+def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> int:
+    """Write each kernel's name beside its filled marker, or at the end of a thin line.
+
+    Returns the number of those for which there was no room.
+    """
     if aside is not None:
         dots = _draw_column(paper, aside, dots)
+    unnamed = max(0, len(dots) - MOST_NAMED)
+    dots = dots[:MOST_NAMED]
     spots = paper.filled
     texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in dots]
     requests = []
     for dot, text in zip(dots, texts, strict=True):
         width, height = paper.size(text)
         where = axes if dot.intensity is not None or aside is None else aside
-        x, y = spots[dot.name]
+        x, y = spots[dot.key]
         requests.append(Request(width, height, x, y, paper.points(style.MARKER) * 0.75, paper.box(where)))
     placed = place(requests, paper.obstacles, paper.line_points(), paper.texts)
     for request, text, spot in zip(requests, texts, placed, strict=True):
         if spot is None:
+            unnamed += 1
             text.remove()
             continue
         paper.put(text, spot.box)
         if spot.leader is not None:
             paper.leader((request.x, request.y), spot.leader)
+    return unnamed
 
 
 def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot]:
@@ -246,20 +267,20 @@ def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot
     residents = [dot for dot in dots if dot.intensity is None]
     if not residents:
         return dots
-    residents.sort(key=lambda dot: (paper.filled[dot.name][1], dot.name))
+    residents.sort(key=lambda dot: (paper.filled[dot.key][1], dot.name))
     texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in residents]
     sizes = [paper.size(text) for text in texts]
     strip = paper.box(aside)
-    wanted = [paper.filled[dot.name][1] for dot in residents]
+    wanted = [paper.filled[dot.key][1] for dot in residents]
     centres = stack([height for _, height in sizes], wanted, strip.y0, strip.y1)
-    left = max(paper.filled[dot.name][0] for dot in residents) + paper.points(style.MARKER) * 1.6
+    left = max(paper.filled[dot.key][0] for dot in residents) + paper.points(style.MARKER) * 1.6
     if centres is None or left + max(width for width, _ in sizes) > strip.x1:
         for text in texts:
             text.remove()
         return dots
     for dot, text, (width, height), y in zip(residents, texts, sizes, centres, strict=True):
         paper.put(text, Box(left, y - height / 2, left + width, y + height / 2))
-        x, own = paper.filled[dot.name]
+        x, own = paper.filled[dot.key]
         if left - x > paper.points(style.MARKER) * 2 or abs(y - own) > height / 2:
             paper.leader((x, own), (left, y))
     return [dot for dot in dots if dot.intensity is not None]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from counteroof.plot import roofline, style
 from counteroof.results import KernelResult, Results
+from counteroof.roofline import Placement
 
 from ..factories import CEILINGS, N, bandwidth, compute, failed, measurement, result, results, traffic
 
@@ -186,6 +187,31 @@ def test_kernels_in_one_spot_all_keep_their_names() -> None:
     figure = roofline.draw(results(*(result(f"kernel_{i}") for i in range(30))))
     assert len(names(figure)) == 30
     assert faults(figure) == []
+
+
+def test_kernels_of_the_same_name_both_have_one() -> None:
+    figure = roofline.draw(results(result("twin"), result("twin", seconds=0.1), result("twin", seconds=1)))
+    assert names(figure) == ["twin"] * 3
+    assert faults(figure) == []
+
+
+def test_of_very_many_kernels_the_picture_says_how_many_have_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "MOST_NAMED", 20)
+    figure = roofline.draw(
+        results(*(replace(result(f"k{i}"), placement=p) for i, p in enumerate(spread(50))))
+    )
+    assert len(gids(figure, "filled:")) == 50
+    assert len(names(figure)) == 20
+    assert figure.axes[0].get_title(loc="right") == "30 of 50 kernels not named for lack of room"
+    assert faults(figure) == []
+
+
+def spread(count: int) -> list[Placement]:
+    placement = result().placement
+    assert placement is not None
+    return [
+        replace(placement, intensity=0.05 * 1.05**i, flops_per_second=1e9 * (1 + i % 7)) for i in range(count)
+    ]
 
 
 def test_close_ceilings_have_labels_that_do_not_overlap() -> None:
