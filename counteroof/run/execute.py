@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadInput, KernelFailed, Problem
 from .outcome import Failure, failure_of, raised, read_json
 from .prepare import Bound, bind
-from .record import make_record
+from .record import make_record, read_phase
 from .supervise import environment, python_command, supervise
-from .timing import Timing, measure
+from .timing import Settings, Timing, measure, settings_for
 from .worker import CHECKED, FAILURE, JOB, Job, task_file
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class _Run:
         self.deadline = time.monotonic() + self.limit
         self.progress = progress
         self.stages: dict[str, float] = {}
+        self.current: str | None = None
+        self.begun = 0.0
         self.bound: Bound | None = None
         self.timing: Timing | None = None
         self.measurements: tuple[Measurement, ...] = ()
@@ -124,23 +126,32 @@ class _Run:
         try:
             self.stage("build", self.build)
             with tempfile.TemporaryDirectory(prefix="counteroof-") as folder:
-                seconds = self.stage("check", lambda: self.work(Path(folder)))
+                settings = self.stage("check", lambda: self.work(Path(folder)))
                 # A counter that failed takes nothing away from the plain calls, so those are timed all the
                 # same.
-                if self.time and seconds is not None and time.monotonic() < self.deadline:
-                    self.stage("time", lambda: self.measure(Path(folder), seconds))
+                if self.time and settings is not None and time.monotonic() < self.deadline:
+                    self.stage("time", lambda: self.measure(settings))
         except (KernelFailed, BadInput) as error:
             self.failures.append(raised(error))
+        except OSError as error:
+            self.failures.append(Failure("setup", f"the worker's files cannot be made: {error}"))
         return self.result()
 
     def stage(self, name: str, work: Callable[[], Any]) -> Any:
-        if self.progress is not None:
-            self.progress(name)
-        start = time.monotonic()
+        self.enter(name)
         try:
             return work()
         finally:
-            self.stages[name] = time.monotonic() - start
+            self.enter(None)
+
+    def enter(self, name: str | None) -> None:
+        """End the stage that is going on, and begin another one."""
+        now = time.monotonic()
+        if self.current is not None:
+            self.stages[self.current] = now - self.begun
+        self.current, self.begun = name, now
+        if name is not None and self.progress is not None:
+            self.progress(name)
 
     def left(self) -> float:
         return max(self.deadline - time.monotonic(), 0.1)
@@ -149,32 +160,36 @@ class _Run:
         self.bound = bind(self.case)
         self.deadline = time.monotonic() + self.limit  # compiling is not the kernel's fault
 
-    def work(self, folder: Path) -> float | None:
-        """Check and count in one process, which fills the arrays once; return the seconds of a call."""
+    def work(self, folder: Path) -> Settings | None:
+        """Check and count in one process, which fills the arrays once; return how to time the kernel."""
         assert self.bound is not None
         job = Job(self.case, self.bound.plan, self.tasks, self.options)
         (folder / JOB).write_bytes(pickle.dumps(job))
         make_record(folder)
         command = python_command("counteroof.run.worker", str(folder))
-        ended = supervise(command, self.environment(), self.left())
-        checked = read_json(folder / CHECKED)
+        ended = supervise(command, self.environment(), self.left(), lambda: self.watch(folder))
+        checked = _checked(read_json(folder / CHECKED))
         results = [read_json(folder / task_file(number)) for number in range(len(self.tasks))]
         done = checked is not None and None not in results
         failure = failure_of(folder, ended, FAILURE, self.limit, done)
         if failure is not None:
             self.failures.append(failure)
-            if checked is None and failure.kind == "wrong-result":
-                self.checked = False
         self.measurements = tuple(_measurement(result) for result in results if result is not None)
         if checked is None:
+            self.checked = False if failure is not None and failure.kind == "wrong-result" else None
             return None
-        self.checked = checked["checked"]
-        return float(checked["seconds"])
+        self.checked, seconds, preparation = checked
+        return settings_for(seconds, self.bound.plan.cold, preparation)
 
-    def measure(self, folder: Path, seconds: float) -> None:
+    def watch(self, folder: Path) -> None:
+        """Notice when the worker goes on to counting."""
+        if self.current == "check" and self.tasks and read_phase(folder) == "counting":
+            self.enter("count")
+
+    def measure(self, settings: Settings) -> None:
         assert self.bound is not None
         with tempfile.TemporaryDirectory(prefix="counteroof-") as own:
-            self.timing = measure(self.bound.plan, Path(own), self.environment(), seconds, self.left())
+            self.timing = measure(self.bound.plan, Path(own), self.environment(), settings, self.left())
 
     def environment(self) -> dict[str, str]:
         return environment(self.case.spec.env, self.case.spec.threads)
@@ -192,6 +207,14 @@ class _Run:
             bound.signature if bound else None,
             self.stages,
         )
+
+
+def _checked(data: Any) -> tuple[bool | None, float, float] | None:
+    """Return what the worker says of the first calls, if it says it in full."""
+    match data:
+        case {"checked": True | None as checked, "seconds": float(one), "preparation": float(other)}:
+            return checked, one, other
+    return None
 
 
 def _measurement(data: Any) -> Measurement:

@@ -122,7 +122,8 @@ def location(death: Death) -> str:
         and _follows_call(mapped, word)
     ]
     if not callers:
-        return text
+        ours = here is not None and Path(here.path).name.startswith(("python", "libpython", "_native"))
+        return f"{text} (not in the kernel: did it overwrite memory that is not its own?)" if ours else text
     # The start of a function may be where a call before it that never returns would have returned to, or an
     # address that an earlier call left on the stack.
     plain = [caller for caller in callers if not _starts_function(death, *caller)]

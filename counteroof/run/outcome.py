@@ -71,6 +71,7 @@ def _during(death: Death) -> str:
         "set-up call": f"the set-up call {death.detail}",
         "loading the library": f"loading {death.detail} (a constructor of it)",
         "reference": f"the reference {death.detail}",
+        "after the call": "the worker, after a call that came back (did it overwrite memory not its own?)",
     }
     return names.get(death.phase, f"the worker ({death.phase or 'starting'})")
 

@@ -84,6 +84,12 @@ class Death:
     regions: tuple[dict[str, Any], ...]
 
 
+def read_phase(folder: Path) -> str:
+    """Return what the worker of this folder is doing now."""
+    with open(folder / RECORD, "rb") as file:
+        return file.read(ffi.sizeof("char[64]")).partition(b"\0")[0].decode(errors="replace")
+
+
 def read_record(folder: Path) -> Death:
     """Return what the worker of this folder left behind."""
     data = (folder / RECORD).read_bytes()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ THREAD_VARIABLES = (
 )
 KEPT_OUTPUT = 1 << 16
 """Bytes of the child's output that are kept: the first half of them and the last."""
+WATCH_STEP = 0.1
+"""Seconds between two looks of whoever watches."""
 LAST_WORDS = 0.2
 """Seconds a child has to record where it is before it is killed."""
 
@@ -73,11 +75,17 @@ def python_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-c", f"from {module} import main; main()", *arguments]
 
 
-def supervise(command: Sequence[str], env: Mapping[str, str], time_limit: float) -> Ended:
+def supervise(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    time_limit: float,
+    watch: Callable[[], None] | None = None,
+) -> Ended:
     """Run a command to its end, or to the end of its time, in a process group of its own.
 
     The whole group is killed when the command ends, its time is up, or an exception (Ctrl-C) passes through.
-    When its time is up it first gets SIGXCPU, upon which a worker records where it is.
+    When its time is up it first gets SIGXCPU, upon which a worker records where it is. ``watch`` is called
+    several times a second while it runs.
     """
     try:
         process = subprocess.Popen(
@@ -91,7 +99,7 @@ def supervise(command: Sequence[str], env: Mapping[str, str], time_limit: float)
     except OSError as error:
         raise KernelFailed("setup", f"a worker process cannot be started: {error}") from None
     start = time.monotonic()
-    output = _Output(process)
+    output = _Output(process, watch)
     timed_out = False
     try:
         if not output.follow(start + time_limit):
@@ -114,8 +122,9 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 class _Output:
     """Reads the child's output as it comes, so that the child never waits, and keeps a bounded part of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], watch: Callable[[], None] | None) -> None:
         assert process.stdout is not None
+        self._watch = watch
         self._process, self._stream = process, process.stdout
         self._head, self._tail, self._dropped = b"", b"", 0
         os.set_blocking(self._stream.fileno(), False)
@@ -141,11 +150,13 @@ class _Output:
             if not self._reading and self._end is None:
                 time.sleep(min(left, 0.005))
                 continue
-            step = left if self._end is not None else min(left, 0.005)
+            step = min(left, 0.005 if self._end is None else WATCH_STEP if self._watch else left)
             self._poll.poll(max(1, int(step * 1000)))
             if self._reading and not self._read():
                 self._reading = False
                 self._poll.unregister(self._stream.fileno())
+            if self._watch is not None:
+                self._watch()
         return True
 
     def _ended(self) -> bool:

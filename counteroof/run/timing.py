@@ -25,6 +25,8 @@ RESULT = "pyperf.json"
 MANAGER = "manager.txt"
 MIN_TIME = 0.02
 """Seconds a sample lasts at least: a million times the clock's resolution, with a C loop around the calls."""
+LONG_PREPARATION = 1.0
+"""Seconds of making arrays and set-up calls from which on fewer processes measure."""
 TIMED_SECONDS = 1.0
 """What all samples together take, roughly, as long as that leaves enough of them."""
 
@@ -76,31 +78,35 @@ class BenchJob(NamedTuple):
     settings: Settings
 
 
-def settings_for(seconds: float, cold: bool) -> Settings:
+def settings_for(seconds: float, cold: bool, preparation: float = 0.0) -> Settings:
     """Return how much to measure of a kernel whose call takes about so many seconds.
 
     A call that lasts a sample needs no calibration, and neither does one that finds the caches flushed each
     time.
     """
     loops = 1 if cold or seconds >= MIN_TIME else 0
+    if preparation > LONG_PREPARATION:  # each process spends it; a calibration would be one more
+        loops = loops or max(1, round(MIN_TIME / max(seconds, 1e-9)))
     if seconds >= 5:
         return Settings(2, 1, 0, loops)
     if seconds >= 0.5:
         return Settings(2, 2, 0, loops)
-    processes = 3 if seconds < 0.1 else 2
+    processes = 3 if seconds < 0.1 and preparation <= LONG_PREPARATION else 2
     values = int(TIMED_SECONDS / (processes * max(seconds, MIN_TIME)))
     return Settings(processes, min(max(values, 2), 5), 1, loops)
 
 
-def measure(plan: Plan, folder: Path, env: Mapping[str, str], seconds: float, time_limit: float) -> Timing:
-    """Time a kernel whose call takes about ``seconds``.
+def measure(
+    plan: Plan, folder: Path, env: Mapping[str, str], settings: Settings, time_limit: float
+) -> Timing:
+    """Time a kernel.
 
     Raises
     ------
     KernelFailed
         If a call fails or the time limit is over.
     """
-    job = BenchJob(plan, settings_for(seconds, plan.cold))
+    job = BenchJob(plan, settings)
     (folder / JOB).write_bytes(pickle.dumps(job))
     make_record(folder)
     ended = supervise(python_command("counteroof.run.bench", str(folder)), env, time_limit)

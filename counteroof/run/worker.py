@@ -95,9 +95,11 @@ def _work(folder: Path, recorder: Recorder) -> None:
     job: Job = pickle.loads((folder / JOB).read_bytes())
     from .prepare import PreparedCall
 
+    start = time.perf_counter()
     prepared = PreparedCall(job.case, job.plan, recorder)
+    preparation = time.perf_counter() - start
     checked, seconds = _check(prepared, job.case, recorder)
-    write_result(folder / CHECKED, {"checked": checked, "seconds": seconds})
+    write_result(folder / CHECKED, {"checked": checked, "seconds": seconds, "preparation": preparation})
     for number, name in enumerate(job.tasks):
         prepared.refill()
         recorder.install()  # once more: the task before may have put something in front

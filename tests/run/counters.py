@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,11 @@ def calls(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
 def crashes(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     ctypes.memset(8, 0, 1)
     return measurement("crashes", 0)
+
+
+def slow(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
+    time.sleep(0.6)
+    return measurement("slow", 0)
 
 
 def refuses(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:

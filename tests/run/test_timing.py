@@ -39,6 +39,12 @@ def test_only_calls_shorter_than_a_sample_are_calibrated() -> None:
     assert settings_for(1e-6, cold=True).loops == 1
 
 
+def test_long_preparations_are_made_in_few_processes() -> None:
+    settings = settings_for(1e-4, cold=False, preparation=5.0)
+    assert settings.processes == 2
+    assert settings.loops == 200  # from the estimate: a calibration would be one more preparation
+
+
 RUNS: list[dict[str, Any]] = [
     {"metadata": {"calibrate_loops": 8, "loops": 8}, "warmups": [[1, 0.5], [8, 0.25]]},
     {"warmups": [[8, 0.3]], "values": [0.1, 0.2]},
