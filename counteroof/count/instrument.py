@@ -158,7 +158,7 @@ def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int |
     from ..run.plan import ELEMENT_TYPES
 
     returns = prepared.plan.kernel.returns
-    if returns in ("none", "pointer"):
+    if returns in ("void", "pointer"):
         return None
     if prepared.frame.returns_float:
         return struct.pack("<d", returned[1])
