@@ -1,0 +1,93 @@
+"""What running one kernel gave, as its entry in the results: counters chosen, dot placed, bytes explained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import reconcile
+from .results import ArrayResult, Chosen, Claim, Failed, KernelResult, Seconds
+from .roofline import Observation, Placement, place, precision_of
+
+if TYPE_CHECKING:
+    from .count.base import Measurement
+    from .machine.model import Machine
+    from .run.execute import KernelRun
+
+
+def assemble(run: KernelRun, machine: Machine) -> KernelResult:
+    """Return the result of one kernel, whatever there is of it.
+
+    The first counter that has a quantity delivers it to the placement. The bytes are explained by the first
+    counter that knows them by array.
+    """
+    case, spec = run.case, run.case.spec
+    by_name = {measurement.counter: measurement for measurement in run.measurements}
+    flops = next((one for one in run.measurements if one.flops.value is not None), None)
+    moved = next((one for one in run.measurements if reconcile.dram_bytes(one).value is not None), None)
+    explained = next((one for one in run.measurements if one.arrays), None)
+    seconds = Seconds.of(tuple(run.timing.samples)) if run.timing is not None else None
+    declared = Claim(case.declared_flops, case.declared_bytes, spec.declared.source)
+    claimed = declared.flops is not None or declared.bytes is not None
+    line_bytes = machine.caches[0].line_bytes if machine.caches else None
+    placement = _place(run, seconds, flops, moved, machine) if run.measurements else None
+    return KernelResult(
+        name=spec.name,
+        label=case.label,
+        library=run.library or _named_library(run),
+        symbol=spec.symbol,
+        params=dict(case.params),
+        threads=spec.threads,
+        precision=placement.precision if placement is not None else spec.precision,
+        cache=spec.cache,
+        checked=run.checked,
+        seconds=seconds,
+        declared=declared if claimed else None,
+        counters={name: replace(one, arrays=()) for name, one in by_name.items()},
+        chosen=Chosen(flops.counter if flops else None, moved.counter if moved else None),
+        placement=placement,
+        ledger=_ledger(declared.bytes, explained, moved) if moved is not None else (),
+        arrays=tuple(ArrayResult.of(one, line_bytes) for one in explained.arrays) if explained else (),
+        error=Failed(run.failure.kind, run.failure.message) if run.failure is not None else None,
+    )
+
+
+def _place(
+    run: KernelRun,
+    seconds: Seconds | None,
+    flops: Measurement | None,
+    moved: Measurement | None,
+    machine: Machine,
+) -> Placement:
+    classes = next(
+        (one.flops_by for one in (flops, *run.measurements) if one is not None and one.flops_by), ()
+    )
+    precision, notes = precision_of(classes, run.case.spec.precision)
+    observation = Observation(
+        seconds.median if seconds is not None else None,
+        flops.flops.value if flops is not None else None,
+        reconcile.dram_bytes(moved).value if moved is not None else None,
+        precision,
+        run.case.spec.threads,
+        run.case.declared_flops,
+        run.case.declared_bytes,
+        moved.l1_l2_bytes.value if moved is not None else None,
+        moved.l2_l3_bytes.value if moved is not None else None,
+        notes,
+    )
+    return place(observation, machine.ceilings)
+
+
+def _ledger(
+    declared: float | None, explained: Measurement | None, moved: Measurement
+) -> tuple[reconcile.LedgerLine, ...]:
+    """Return the ledger; where another counter than the explaining one placed the dot, its bytes are last."""
+    explained = explained or moved
+    counted = None if explained is moved else reconcile.dram_bytes(moved)
+    return reconcile.ledger(declared, explained, counted)
+
+
+def _named_library(run: KernelRun) -> str:
+    """Return the library as the spec names it, for a kernel that was never loaded."""
+    library = run.case.spec.library
+    return library.path or ", ".join(library.sources)

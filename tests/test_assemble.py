@@ -1,0 +1,108 @@
+"""From a run to its entry in the results; runs are made by hand, nothing is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counteroof.assemble import assemble
+from counteroof.count.base import Measurement, unavailable
+from counteroof.count.select import nothing_counted
+from counteroof.formula import Formula
+from counteroof.run.execute import KernelRun
+from counteroof.run.outcome import Failure
+from counteroof.run.timing import Timing
+from counteroof.spec import Declared, KernelSpec, LibrarySpec
+from tests import factories
+from tests.factories import N
+
+SPEC = KernelSpec(
+    name="triad",
+    library=LibrarySpec(sources=("triad.c",)),
+    symbol="triad",
+    args=(),
+    params={"n": (N,)},
+    declared=Declared(Formula("2*n"), Formula("24*n"), "a paper"),
+    precision="f64",
+)
+TIMING = Timing((0.013, 0.0125, 0.012), loops=1, warmups=1, processes=3, pyperf_json={})
+MACHINE = factories.machine()
+
+
+def made(*measurements: Measurement, **fields: object) -> KernelRun:
+    run = KernelRun(SPEC.cases()[0], TIMING, measurements, True, None, library="/cache/libtriad.so")
+    return replace(run, **fields)  # type: ignore[arg-type]
+
+
+def test_an_instrumented_run_gets_dot_ledger_and_arrays() -> None:
+    result = assemble(made(factories.triad()), MACHINE)
+    assert (result.name, result.label, result.library, result.params) == (
+        "triad",
+        "triad",
+        "/cache/libtriad.so",
+        {"n": N},
+    )
+    assert result.seconds is not None
+    assert result.seconds.median == 0.0125
+    assert (result.chosen.flops, result.chosen.bytes) == ("instrument", "instrument")
+    assert result.placement is not None
+    assert result.placement.intensity == pytest.approx(2 / 32)
+    assert result.placement.declared_intensity == pytest.approx(2 / 24)
+    assert [line.bytes for line in result.ledger][:1] == [24 * N]
+    assert result.ledger[-1].bytes == 32 * N
+    assert [array.name for array in result.arrays] == ["a", "b", "c"]
+    assert result.counters["instrument"].arrays == ()
+
+
+def test_a_hardware_counter_places_the_dot_and_the_instrumented_bytes_explain_it() -> None:
+    hardware = replace(
+        factories.triad(), counter="perf", arrays=(), dram_read_bytes=factories.modelled(24 * N + 640)
+    )
+    result = assemble(made(hardware, factories.triad()), MACHINE)
+    assert (result.chosen.flops, result.chosen.bytes) == ("perf", "perf")
+    assert [(line.cause, line.bytes) for line in result.ledger][-2:] == [
+        ("unexplained", 640),
+        ("actual", 32 * N + 640),
+    ]
+    assert len(result.arrays) == 3
+
+
+def test_each_quantity_comes_from_the_first_counter_that_has_it() -> None:
+    half = replace(
+        factories.triad(), counter="perf", arrays=(), dram_read_bytes=unavailable("perf", "no uncore PMU")
+    )
+    result = assemble(made(half, factories.triad()), MACHINE)
+    assert (result.chosen.flops, result.chosen.bytes) == ("perf", "instrument")
+
+
+def test_a_count_without_bytes_has_no_ledger_and_says_why_the_dot_is_missing() -> None:
+    flops_only = replace(factories.triad(), arrays=(), dram_read_bytes=unavailable("cache model", "not run"))
+    result = assemble(made(flops_only), MACHINE)
+    assert result.ledger == ()
+    assert result.chosen.bytes is None
+    assert result.placement is not None
+    assert result.placement.intensity is None
+    assert "DRAM bytes not available" in " ".join(result.placement.notes)
+
+
+def test_a_counter_that_could_not_count_is_kept_with_its_reason() -> None:
+    result = assemble(made(nothing_counted("perf", "no PMU")), MACHINE)
+    assert result.flops.reason == "no PMU"
+    assert result.chosen.flops is None
+
+
+def test_a_failed_run_keeps_its_reason_and_what_was_finished() -> None:
+    failure = Failure("crash", "SIGSEGV")
+    result = assemble(made(failure=failure, timing=None, checked=None, library=None), MACHINE)
+    assert result.error is not None
+    assert (result.error.kind, result.error.message) == ("crash", "SIGSEGV")
+    assert (result.placement, result.seconds, result.counters) == (None, None, {})
+    assert result.library == "triad.c"
+
+
+def test_a_kernel_that_declares_nothing_has_no_claim() -> None:
+    case = replace(SPEC, declared=Declared()).cases()[0]
+    result = assemble(made(factories.triad(), case=case), MACHINE)
+    assert result.declared is None
+    assert result.ledger[0].bytes is None
