@@ -29,7 +29,14 @@ class Fact:
 
 def survey() -> tuple[Fact, ...]:
     """Return what this machine allows, most useful first; nothing is changed and nothing takes long."""
-    return (_engine(), _core_counters(), _memory_counters(), _likwid(), _compiler())
+    return (_time(), _engine(), _core_counters(), _memory_counters(), _likwid(), _compiler())
+
+
+def _time() -> Fact:
+    count = len(os.sched_getaffinity(0))
+    return Fact(
+        "time", "yes", f"pyperf, in processes of their own, on {count} processor{'s' if count > 1 else ''}"
+    )
 
 
 def _engine() -> Fact:

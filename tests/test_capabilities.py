@@ -1,4 +1,4 @@
-"""What doctor says of machines with and without counters; probes are replaced, so all cases run everywhere."""
+"""What doctor says of machines with and without counters; probes are replaced, so all run everywhere."""
 
 from __future__ import annotations
 

@@ -44,16 +44,18 @@ class Choice:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What ``auto`` passed over, in words."""
-        return tuple(f"counter {name} was passed over: {reason}" for name, reason in self.passed_over.items())
+        """What ``auto`` passed over, in words; nothing if it passed over nothing."""
+        if not self.passed_over:
+            return ()
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in self.passed_over.items())
+        return (f"counters passed over: {reasons}",)
 
 
 def likwid() -> Availability:
     """Return whether LIKWID can count."""
-    found = "LIKWID is" if shutil.which("likwid-perfctr") else "LIKWID is not"
-    python = "pylikwid is" if importlib.util.find_spec("pylikwid") else "pylikwid is not"
-    reason = f"counteroof cannot count with LIKWID yet ({found} installed here, {python})"
-    return Availability("likwid", None, reason)
+    found = "likwid-perfctr and " if shutil.which("likwid-perfctr") else "no likwid-perfctr, "
+    found += "pylikwid" if importlib.util.find_spec("pylikwid") else "no pylikwid"
+    return Availability("likwid", None, f"not supported by counteroof yet; installed here: {found}")
 
 
 def perf() -> Availability:
@@ -61,7 +63,7 @@ def perf() -> Availability:
     from .perf_probe import hardware_counters
 
     _, found = hardware_counters()
-    return Availability("perf", None, f"counteroof cannot count with perf_event_open yet (here: {found})")
+    return Availability("perf", None, f"not supported by counteroof yet; here: {found}")
 
 
 def instrument() -> Availability:

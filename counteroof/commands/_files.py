@@ -1,0 +1,89 @@
+"""The files of a run: where they go, and what each command writes or prints of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import jsonio
+from .. import results as results_file
+from ..errors import BadInput
+from ..results import Results
+
+if TYPE_CHECKING:
+    from ..run.execute import KernelRun
+
+RESULTS = "results.json"
+TIMINGS = "pyperf"
+
+
+def folder(path: Path) -> Path:
+    """Return the output folder, made if need be; BadInput if it cannot be written to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        scratch = path / ".counteroof-writable"
+        scratch.touch()
+        scratch.unlink()
+    except OSError as error:
+        raise BadInput(
+            f"cannot write into {path}: {error.strerror}; choose another folder with --out"
+        ) from None
+    return path
+
+
+def find_results(path: Path) -> Path:
+    """Return the results file that a user means: the file itself, or that of an output folder."""
+    return path / RESULTS if path.is_dir() else path
+
+
+def save_results(results: Results, path: Path) -> Path:
+    """Write the results file of an output folder, in one step."""
+    results_file.save(results, path / RESULTS)
+    return path / RESULTS
+
+
+def save_timing(run: KernelRun, path: Path) -> Path | None:
+    """Write pyperf's own file of a kernel, if it was timed; ``python -m pyperf`` reads it."""
+    if run.timing is None:
+        return None
+    file = path / TIMINGS / f"{run.case.label}.json"
+    jsonio.write_file(file, dict(run.timing.pyperf_json))
+    return file
+
+
+def write(results: Results, path: Path) -> list[Path]:
+    """Write every file of a run into its folder and return their paths."""
+    return [save_results(results, path), write_table(results, path), *write_plot(results, path)]
+
+
+def write_table(results: Results, path: Path) -> Path:
+    """Write the Markdown table."""
+    from ..report import table
+
+    file = path / "table.md"
+    file.write_text(table.markdown(results))
+    return file
+
+
+def write_plot(results: Results, path: Path) -> list[Path]:
+    """Write the roofline picture in each format."""
+    from ..plot import roofline
+
+    return list(roofline.save(results, path))
+
+
+def show(results: Results, *, as_json: bool = False) -> None:
+    """Print the table, or the results as JSON and nothing else."""
+    if as_json:
+        click.echo(json.dumps(results_file.to_json(results), indent=1, allow_nan=False))
+        return
+    from rich.console import Console
+
+    from ..report import table
+
+    width = shutil.get_terminal_size((120, 40)).columns
+    Console(width=width).print(table.terminal(results, width))

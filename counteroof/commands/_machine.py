@@ -1,0 +1,103 @@
+"""The machine a command works with: detected or from a file, its ceilings kept or measured now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from .. import units
+from ..machine.model import Machine
+from . import _progress
+
+
+def known() -> Machine:
+    """Return this machine, with the ceilings kept for it if they hold; nothing is measured."""
+    from ..machine import store, topology
+
+    here = topology.detect()
+    return store.cached(here)[0] or here
+
+
+def for_run(file: Path | None, threads: Sequence[int]) -> Machine:
+    """Return the machine of a run, with ceilings for these numbers of threads; missing ones are measured.
+
+    A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine.
+    """
+    from ..machine import file as machine_file
+    from ..machine import topology
+
+    here = topology.detect()
+    machine = here if file is None else machine_file.load(file, here)
+    if machine.ceilings:
+        return machine
+    measured = with_ceilings(here, threads)
+    return dataclasses.replace(machine, ceilings=measured.ceilings, measured=measured.measured)
+
+
+def with_ceilings(here: Machine, threads: Sequence[int], *, again: bool = False) -> Machine:
+    """Return this machine with ceilings for these numbers of threads; measures and keeps what is missing."""
+    from ..machine import store
+
+    kept, reasons = store.cached(here)
+    if kept is not None and not again:
+        have = {ceiling.threads for ceiling in kept.ceilings}
+        missing = [count for count in threads if count not in have]
+        if not missing:
+            return kept
+        measured = measure(here, missing)
+        ceilings = (*kept.ceilings, *measured.ceilings)
+        measured = dataclasses.replace(measured, ceilings=ceilings)
+    else:
+        why = "; ".join(reasons) or "asked for"
+        click.echo(f"measuring this machine's ceilings ({why})", err=True)
+        measured = measure(here, threads)
+    keep(measured)
+    return measured
+
+
+def measure(here: Machine, threads: Sequence[int]) -> Machine:
+    """Measure the ceilings of this machine, with a status line on a terminal."""
+    from .. import ceilings
+
+    with _progress.steps("measuring ceilings") as progress:
+        return ceilings.measure(here, threads=tuple(threads), progress=progress)
+
+
+def keep(machine: Machine) -> None:
+    """Keep the ceilings for the next run; say so if that is not possible, for a run can go on without."""
+    from ..machine import store
+
+    path = store.cache_file(machine)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.save(machine, path)
+    except OSError as error:
+        click.echo(f"the ceilings cannot be kept in {path}: {error.strerror}", err=True)
+
+
+def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
+    """Return the facts about a machine, a line each; of the ceilings only their number if so wished."""
+    from ..report.legend import ceiling_text
+
+    memory = units.binary_bytes(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
+    isa = ", ".join(machine.isa) or "no vector instructions known"
+    lines = [
+        f"{machine.cpu}: {machine.logical_cpus} logical processors, {machine.architecture}, {isa}; {memory}",
+        f"hypervisor: {machine.hypervisor or 'none found'}",
+    ]
+    for cache in machine.caches:
+        hashed = ", hashed" if cache.hashed else ""
+        shared = f"shared by {cache.shared_by}" if cache.shared_by > 1 else "private"
+        size = units.binary_bytes(cache.bytes)
+        lines.append(
+            f"{cache.name}: {size}, {cache.ways} ways, {cache.fill}{hashed}, {shared} ({cache.source})"
+        )
+    if machine.ceilings:
+        lines.append(f"{len(machine.ceilings)} ceilings, measured {machine.measured}")
+        lines += [f"  {ceiling_text(ceiling)}" for ceiling in machine.ceilings] if ceilings else []
+    else:
+        lines.append("ceilings: not measured yet; 'counteroof machine' measures them")
+    return [*lines, *(f"note: {note}" for note in machine.notes)]

@@ -1,0 +1,56 @@
+"""``counteroof machine``: measure and show this machine's ceilings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import BadInput
+from . import DONE
+
+
+@click.command(
+    epilog="""Examples:
+
+\b
+  counteroof machine
+  counteroof machine --threads 1 --threads 2 --out machine.json
+  counteroof machine --show"""
+)
+@click.option(
+    "--threads",
+    "threads",
+    type=click.IntRange(1, 4096),
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    metavar="N",
+    help="Measure with N threads; repeatable.",
+)
+@click.option("--show", is_flag=True, help="Show what is known and measure nothing.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the machine file here too."
+)
+def command(threads: tuple[int, ...], show: bool, out: Path | None) -> int:
+    """Measure this machine's ceilings.
+
+    They are kept for later runs, until the machine changes.
+    """
+    from ..machine import store, topology
+    from . import _machine
+
+    if show:
+        machine = _machine.known()
+    else:
+        machine = _machine.with_ceilings(topology.detect(), sorted(set(threads)), again=True)
+    click.echo(machine.name)
+    for line in _machine.description(machine):
+        click.echo(f"  {line}")
+    if out is not None:
+        try:
+            store.save(machine, out)
+        except OSError as error:
+            raise BadInput(f"cannot write {out}: {error.strerror}") from None
+        click.echo(f"written: {out}")
+    return DONE

@@ -1,0 +1,80 @@
+"""``table``, ``plot`` and ``report`` make the same again from a results file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from counteroof import results as results_file
+from counteroof.commands import BAD_INPUT, DONE, main
+from counteroof.report import table
+from tests import factories
+
+RESULTS = factories.results(factories.result("triad"), factories.failed("spoiled"))
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    results_file.save(RESULTS, tmp_path / "results.json")
+    return tmp_path
+
+
+def test_a_folder_means_the_results_in_it(folder: Path, capsys: Captured) -> None:
+    texts = []
+    for argument in (folder, folder / "results.json"):
+        assert main(["table", str(argument)]) == DONE
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert "triad" in texts[0]
+
+
+def test_the_default_is_the_folder_a_run_writes(
+    folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "counteroof-out").mkdir()
+    results_file.save(RESULTS, folder / "counteroof-out" / "results.json")
+    monkeypatch.chdir(folder)
+    assert main(["table"]) == DONE
+    assert "triad" in capsys.readouterr().out
+
+
+def test_a_table_comes_as_markdown_csv_and_json(folder: Path, capsys: Captured) -> None:
+    assert main(["table", str(folder), "--format", "markdown"]) == DONE
+    assert capsys.readouterr().out == table.markdown(RESULTS)
+    assert main(["table", str(folder), "--format", "csv"]) == DONE
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["kernel"] for row in rows] == ["triad", "spoiled"]
+    assert main(["table", str(folder), "--format", "json"]) == DONE
+    assert results_file.from_json(json.loads(capsys.readouterr().out)) == RESULTS
+
+
+def test_plot_writes_both_pictures_beside_the_results_or_elsewhere(folder: Path, capsys: Captured) -> None:
+    assert main(["plot", str(folder)]) == DONE
+    assert (folder / "roofline.png").stat().st_size > 0
+    assert main(["plot", str(folder), "--out", str(folder / "pictures")]) == DONE
+    assert sorted(path.name for path in (folder / "pictures").iterdir()) == ["roofline.png", "roofline.svg"]
+    assert str(folder / "pictures" / "roofline.svg") in capsys.readouterr().out
+
+
+def test_report_writes_all_but_the_results(folder: Path) -> None:
+    assert main(["report", str(folder), "--out", str(folder / "again")]) == DONE
+    names = ["roofline.png", "roofline.svg", "table.md"]
+    assert sorted(path.name for path in (folder / "again").iterdir()) == names
+
+
+@pytest.mark.parametrize("command", ["table", "plot", "report"])
+def test_a_damaged_results_file_is_bad_input_with_its_place(
+    command: str, folder: Path, capsys: Captured
+) -> None:
+    path = folder / "results.json"
+    path.write_text(path.read_text()[:-100])
+    assert main([command, str(path)]) == BAD_INPUT
+    assert str(path) in capsys.readouterr().err
+    path.write_text('{"schema": "something/1"}')
+    assert main([command, str(path)]) == BAD_INPUT
+    assert "something/1" in capsys.readouterr().err
