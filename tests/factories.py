@@ -8,8 +8,9 @@ from typing import Any
 from counteroof.count.base import ArrayTraffic, Count, FlopClass, Measurement
 from counteroof.machine.model import CacheLevel, Ceiling, Machine
 from counteroof.reconcile import dram_bytes, ledger
-from counteroof.results import ArrayResult, Chosen, Claim, Failed, KernelResult, Results, Seconds
+from counteroof.results import ArrayResult, Chosen, Claim, KernelResult, Results, Seconds
 from counteroof.roofline import Observation, place
+from counteroof.run.outcome import Failure
 
 MODEL = "cache model, LRU, 32 MiB L3"
 
@@ -203,7 +204,7 @@ def failed(name: str = "spoiled", kind: str = "crash", message: str = "SIGSEGV")
         symbol=name,
         precision="f32",
         declared=Claim(10, 20, "a paper"),
-        error=Failed(kind, message),
+        error=Failure(kind, message),
     )
 
 

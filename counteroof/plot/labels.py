@@ -1,9 +1,9 @@
 """Places labels in a picture: none overlaps another, a marker or the edge; same input, same spots.
 
 Pure geometry in pixels, with no drawing library: boxes and points in, boxes out. Each label has a few
-thousand candidate places, and each place a cost: how far it is from its marker, what its leader and its letters
-would cover. Labels choose one after the other, the most crowded first, then all choose again until nothing
-changes.
+thousand candidate places, and each place a cost: how far it is from its marker, what its leader and its
+letters would cover. Labels choose one after the other, the most crowded first, then all choose again until
+nothing changes.
 """
 
 from __future__ import annotations

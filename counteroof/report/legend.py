@@ -105,12 +105,13 @@ def _notes_of(kernel: KernelResult) -> Iterator[str]:
             if count.reason:
                 yield f"{what}{' not available' if count.value is None else ''}: {count.reason}"
     for measurement in kernel.counters.values():
-        if measurement.unruled:
+        yield from measurement.notes
+        said = "\n".join(measurement.notes)
+        if any(name not in said for name, _ in measurement.unruled):
             names = ", ".join(f"{name} ({times} times)" for name, times in measurement.unruled)
             yield f"floating-point instructions without a rule, not in the FLOPs: {names}"
-        if measurement.excluded:
+        if any(name not in said for name in measurement.excluded):
             yield f"ran natively and so not counted: {', '.join(measurement.excluded)}"
-        yield from measurement.notes
     if kernel.checked is False:
         yield "the result does not agree with the reference"
 
