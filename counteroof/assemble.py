@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import reconcile
-from .results import ArrayResult, Chosen, Claim, Failed, KernelResult, Seconds
+from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds
 from .roofline import Observation, Placement, place, precision_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
     declared = Claim(case.declared_flops, case.declared_bytes, spec.declared.source)
     claimed = declared.flops is not None or declared.bytes is not None
     line_bytes = machine.caches[0].line_bytes if machine.caches else None
-    placement = _place(run, seconds, flops, moved, machine) if run.measurements else None
+    placement = None
+    if run.measurements or seconds is not None:
+        placement = _place(run, seconds, flops, moved, machine)
     return KernelResult(
         name=spec.name,
         label=case.label,
@@ -38,7 +40,8 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         symbol=spec.symbol,
         params=dict(case.params),
         threads=spec.threads,
-        precision=placement.precision if placement is not None else spec.precision,
+        # as claimed; what was executed stands in the placement
+        precision=spec.precision or (placement.precision if placement is not None else None),
         cache=spec.cache,
         checked=run.checked,
         seconds=seconds,
@@ -46,9 +49,9 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         counters={name: replace(one, arrays=()) for name, one in by_name.items()},
         chosen=Chosen(flops.counter if flops else None, moved.counter if moved else None),
         placement=placement,
-        ledger=_ledger(declared.bytes, explained, moved) if moved is not None else (),
+        ledger=_ledger(declared.bytes, explained, moved),
         arrays=tuple(ArrayResult.of(one, line_bytes) for one in explained.arrays) if explained else (),
-        error=Failed(run.failure.kind, run.failure.message) if run.failure is not None else None,
+        error=run.failure,
     )
 
 
@@ -79,12 +82,15 @@ def _place(
 
 
 def _ledger(
-    declared: float | None, explained: Measurement | None, moved: Measurement
+    declared: float | None, explained: Measurement | None, moved: Measurement | None
 ) -> tuple[reconcile.LedgerLine, ...]:
     """Return the ledger; where another counter than the explaining one placed the dot, its bytes are last."""
-    explained = explained or moved
-    counted = None if explained is moved else reconcile.dram_bytes(moved)
-    return reconcile.ledger(declared, explained, counted)
+    if moved is None or moved is explained:
+        return reconcile.ledger(declared, explained)
+    actual = reconcile.dram_bytes(moved)
+    if explained is None and actual.status == "modelled":
+        return reconcile.ledger(declared, moved)
+    return reconcile.ledger(declared, explained, actual)
 
 
 def _named_library(run: KernelRun) -> str:

@@ -12,24 +12,17 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import jsonio, reconcile
 from .count.base import ArrayTraffic, Count, Measurement, unavailable
 from .errors import Problem, ResultsError
 from .machine.model import Machine
 from .reconcile import LedgerLine
-from .roofline import Observation, Placement, place, precision_of
+from .roofline import Placement
 from .run.outcome import Failure
 
-if TYPE_CHECKING:
-    from .run.execute import KernelRun
-    from .spec import KernelCase
-
 SCHEMA = "counteroof.results/1"
-
-TRUST = ("likwid", "perf", "instrument")
-"""Counters in the order in which they place the dot: what the hardware counted comes first."""
 
 
 @dataclass(frozen=True)
@@ -184,107 +177,6 @@ class Results:
     def failed(self) -> tuple[KernelResult, ...]:
         """Kernels whose measurement ended early."""
         return tuple(kernel for kernel in self.kernels if kernel.error is not None)
-
-
-def assemble(run: KernelRun, machine: Machine) -> KernelResult:
-    """Return the result of one kernel: what was run and counted, placed under the ceilings of ``machine``.
-
-    What a failure left is kept, and placed as far as it goes.
-    """
-    case = run.case
-    claim = _claim(case)
-    counters = {one.counter: one for one in run.measurements}
-    chosen = Chosen(_first(counters, "flops"), _first(counters, "dram_read_bytes", "dram_write_bytes"))
-    seconds = None if run.timing is None else Seconds.of(tuple(run.timing.samples))
-    return KernelResult(
-        name=case.spec.name,
-        label=case.label,
-        library=run.library or case.spec.library.path or ", ".join(case.spec.library.sources),
-        symbol=case.spec.symbol,
-        params=dict(case.params),
-        threads=case.spec.threads,
-        precision=case.spec.precision,
-        cache=case.spec.cache,
-        checked=run.checked,
-        seconds=seconds,
-        declared=claim,
-        # single arrays stand in a list of their own
-        counters={name: dataclasses.replace(one, arrays=()) for name, one in counters.items()},
-        chosen=chosen,
-        placement=(
-            _placement(case, claim, seconds, counters, chosen, machine) if counters or seconds else None
-        ),
-        ledger=_ledger(claim, counters, chosen),
-        arrays=_arrays(counters, machine),
-        error=run.failure,
-    )
-
-
-def _claim(case: KernelCase) -> Claim | None:
-    flops, moved = case.declared_flops, case.declared_bytes
-    if flops is None and moved is None:
-        return None
-    return Claim(flops, moved, case.spec.declared.source)
-
-
-def _first(counters: Mapping[str, Measurement], *quantities: str) -> str | None:
-    """Return the most trusted counter that has all these quantities."""
-    order = sorted(counters, key=lambda name: TRUST.index(name) if name in TRUST else len(TRUST))
-    for name in order:
-        if all(getattr(counters[name], quantity).value is not None for quantity in quantities):
-            return name
-    return None
-
-
-def _placement(
-    case: KernelCase,
-    claim: Claim | None,
-    seconds: Seconds | None,
-    counters: Mapping[str, Measurement],
-    chosen: Chosen,
-    machine: Machine,
-) -> Placement:
-    flops = counters[chosen.flops] if chosen.flops else None
-    moved = counters[chosen.bytes] if chosen.bytes else None
-    # hardware counters do not tell precisions apart as well as the executed instructions do
-    by = next((one.flops_by for one in (flops, *counters.values()) if one is not None and one.flops_by), ())
-    precision, notes = precision_of(by, case.spec.precision)
-    observation = Observation(
-        seconds=seconds.median if seconds else None,
-        flops=flops.flops.value if flops else None,
-        dram_bytes=reconcile.dram_bytes(moved).value if moved else None,
-        precision=precision,
-        threads=case.spec.threads,
-        declared_flops=claim.flops if claim else None,
-        declared_bytes=claim.bytes if claim else None,
-        l1_l2_bytes=moved.l1_l2_bytes.value if moved else None,
-        l2_l3_bytes=moved.l2_l3_bytes.value if moved else None,
-        notes=notes,
-    )
-    return place(observation, machine.ceilings)
-
-
-def _ledger(
-    claim: Claim | None, counters: Mapping[str, Measurement], chosen: Chosen
-) -> tuple[LedgerLine, ...]:
-    declared = claim.bytes if claim else None
-    explained = _explaining(counters)
-    if chosen.bytes is None or (explained is not None and chosen.bytes == explained.counter):
-        return reconcile.ledger(declared, explained)
-    return reconcile.ledger(declared, explained, reconcile.dram_bytes(counters[chosen.bytes]))
-
-
-def _explaining(counters: Mapping[str, Measurement]) -> Measurement | None:
-    """Return the measurement that says where the bytes come from: the one with traffic by array."""
-    return next((one for one in counters.values() if one.arrays), counters.get("instrument"))
-
-
-def _arrays(counters: Mapping[str, Measurement], machine: Machine) -> tuple[ArrayResult, ...]:
-    explained = _explaining(counters)
-    if explained is None:
-        return ()
-    line_bytes = machine.caches[-1].line_bytes if machine.caches else None
-    return tuple(ArrayResult.of(array, line_bytes) for array in explained.arrays)
 
 
 def to_json(results: Results) -> dict[str, Any]:

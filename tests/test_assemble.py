@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from counteroof.assemble import assemble
-from counteroof.count.base import Measurement, unavailable
+from counteroof.count.base import FlopClass, Measurement, unavailable
 from counteroof.count.select import nothing_counted
 from counteroof.formula import Formula
+from counteroof.results import from_json, to_json
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
 from counteroof.run.timing import Timing
@@ -76,10 +77,10 @@ def test_each_quantity_comes_from_the_first_counter_that_has_it() -> None:
     assert (result.chosen.flops, result.chosen.bytes) == ("perf", "instrument")
 
 
-def test_a_count_without_bytes_has_no_ledger_and_says_why_the_dot_is_missing() -> None:
+def test_a_count_without_bytes_has_nothing_to_explain_and_says_why_the_dot_is_missing() -> None:
     flops_only = replace(factories.triad(), arrays=(), dram_read_bytes=unavailable("cache model", "not run"))
     result = assemble(made(flops_only), MACHINE)
-    assert result.ledger == ()
+    assert [(line.cause, line.bytes) for line in result.ledger] == [("declared", 24 * N), ("actual", None)]
     assert result.chosen.bytes is None
     assert result.placement is not None
     assert result.placement.intensity is None
@@ -106,3 +107,81 @@ def test_a_kernel_that_declares_nothing_has_no_claim() -> None:
     result = assemble(made(factories.triad(), case=case), MACHINE)
     assert result.declared is None
     assert result.ledger[0].bytes is None
+
+
+def test_the_dot_is_executed_flops_over_modelled_bytes() -> None:
+    placed = assemble(made(factories.triad()), MACHINE).placement
+    assert placed is not None
+    assert placed.intensity == pytest.approx(2 / 32)
+    assert placed.declared_intensity == pytest.approx(2 / 24)
+    assert placed.flops_per_second == pytest.approx(3.2e9)
+    assert placed.fraction == pytest.approx(32 * N / 61.9e9 / 0.0125)
+    assert (placed.bound, placed.ceiling, placed.precision) == ("dram", "DRAM copy", "f64")
+
+
+def test_the_ledger_goes_from_declared_to_actual() -> None:
+    lines = assemble(made(factories.triad()), MACHINE).ledger
+    assert [(line.cause, line.bytes) for line in lines] == [
+        ("declared", 24 * N),
+        ("write-allocate", 8 * N),
+        ("modelled", 32 * N),
+        ("actual", 32 * N),
+    ]
+
+
+def test_the_result_can_be_written() -> None:
+    whole = factories.results(
+        assemble(made(factories.triad(), replace(factories.triad(), counter="perf")), MACHINE)
+    )
+    assert from_json(to_json(whole)) == whole
+
+
+def test_the_roof_is_that_of_the_executed_precision() -> None:
+    single = factories.triad(flops_by=(FlopClass("f32", 512, "fma", 2 * N),))
+    placed = assemble(made(single), MACHINE).placement
+    assert placed is not None
+    assert placed.precision == "f32"
+    assert placed.notes == ("declared f64, but 100 % of the executed FLOPs are f32: f32 roof",)
+
+
+def test_threads_reach_the_roof() -> None:
+    two = factories.machine((factories.bandwidth("DRAM", 50), factories.bandwidth("DRAM", 90, threads=2)))
+    placed = assemble(made(factories.triad(), case=replace(SPEC, threads=2).cases()[0]), two).placement
+    assert placed is not None
+    assert placed.fraction == pytest.approx(32 * N / 90e9 / 0.0125)
+
+
+def test_cache_levels_bind_a_resident_kernel() -> None:
+    resident = factories.measurement(
+        2 * N, factories.triad().arrays, read=0, write=0, l2_l3_bytes=factories.modelled(1e9)
+    )
+    roofs = factories.machine(
+        (factories.bandwidth("DRAM", 50), factories.bandwidth("L3 triad", 100, level="l3"))
+    )
+    placed = assemble(made(resident), roofs).placement
+    assert placed is not None
+    assert (placed.bound, placed.ceiling) == ("l3", "L3 triad")
+
+
+def test_a_failed_kernel_keeps_what_it_had() -> None:
+    failure = Failure("crash", "SIGSEGV while timing")
+    result = assemble(made(factories.triad(), timing=None, failure=failure), MACHINE)
+    assert result.error == failure
+    assert result.seconds is None
+    assert result.flops.value == 2 * N
+    assert result.placement is not None
+    assert result.placement.flops_per_second is None
+
+
+def test_without_a_counter_there_is_time_and_no_place() -> None:
+    result = assemble(made(), MACHINE)
+    assert result.seconds is not None
+    assert result.placement is not None
+    assert result.placement.notes == ("not placed: FLOPs and DRAM bytes not available",)
+    assert result.placement.declared_intensity == pytest.approx(2 / 24)
+    assert result.flops.reason == "no counter was run"
+
+
+def test_a_machine_without_caches_has_no_refetches() -> None:
+    bare = replace(MACHINE, caches=())
+    assert all(one.refetches is None for one in assemble(made(factories.triad()), bare).arrays)
