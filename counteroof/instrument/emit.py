@@ -51,6 +51,11 @@ def jump_gs(offset: int) -> bytes:
     return pack("<4si", b"\x65\xff\x24\x25", offset)
 
 
+def call_gs(offset: int) -> bytes:
+    """``call qword gs:[offset]``."""
+    return pack("<4si", b"\x65\xff\x14\x25", offset)
+
+
 def add_gs_one(offset: int) -> bytes:
     """``add qword gs:[offset], 1``: for places where the flags are dead."""
     return pack("<5siB", b"\x65\x48\x83\x04\x25", offset, 1)

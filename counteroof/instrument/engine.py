@@ -5,7 +5,6 @@ One engine at a time: it owns the fault signals of the process and one consumer 
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
+from .native_code import describe
 
 if TYPE_CHECKING:
     import iced_x86 as ix
@@ -27,40 +27,6 @@ STATUS = {
     -4: "the engine is not started",
     -5: "a limit of the engine was reached",
 }
-
-ALLOCATOR = (
-    "malloc",
-    "free",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "memalign",
-    "aligned_alloc",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
-    "malloc_usable_size",
-    "malloc_trim",
-    "mallopt",
-    "cfree",
-)
-"""Runs natively: the engine itself allocates, and must not find the allocator's locks taken."""
-LOADER = ("dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym", "dladdr", "dlerror", "dl_iterate_phdr")
-PROCESSES = (
-    "fork",
-    "vfork",
-    "posix_spawn",
-    "posix_spawnp",
-    "system",
-    "popen",
-    "pclose",
-    "exit",
-    "_exit",
-    "_Exit",
-    "abort",
-    "pthread_create",
-    "pthread_exit",
-)
 
 
 @dataclass(frozen=True)
@@ -97,11 +63,11 @@ class Engine:
                 f"the instrumentation engine runs on x86-64 only, this is {platform.machine()}"
             )
         from .flops import rule_for
+        from .native_code import NativeCode
         from .translate import Translator
 
         self._rule_for = rule_for
         features = _cpu_flags()
-        self.native_functions = _native_functions()
         self._translator = Translator(
             ffi,
             lib,
@@ -109,14 +75,13 @@ class Engine:
             xsave_bytes=_xsave_bytes(),
             wide_masks="avx512bw" in features,
             lanes_of=self._lanes_of,
-            native=self.native_functions,
+            native=NativeCode(),
         )
         # cffi's extern "Python" function is one a process; it asks whichever engine runs.
         global _running
         self._check(lib.instrument_start(lib.instrument_translate, model if model is not None else ffi.NULL))
         _running = self
         _define_callback()
-        self._entries: dict[int, int] = {}
 
     def close(self) -> None:
         """Give back signals, memory and the consumer thread."""
@@ -140,10 +105,9 @@ class Engine:
             ``unsupported``: the function came to an instruction that cannot be run. A fault goes to the
             handler that was there before the engine, with the original address, as if there were no engine.
         """
-        entry = self.entry(function)
         result, float_result = self._ffi.new("uint64_t *"), self._ffi.new("double *")
         fault = self._ffi.new("struct instrument_fault *")
-        status = self._lib.instrument_call(entry, frame, result, float_result, fault)
+        status = self._lib.instrument_call(function, frame, result, float_result, fault)
         if status == -7:
             error = self._translator.failure
             raise CounteroofError(f"the translator failed: {error!r}") from error
@@ -153,17 +117,17 @@ class Engine:
         return result[0], float_result[0]
 
     def entry(self, function: int) -> int:
-        """Return an address that native code can call instead of ``function``, to have it run under
-        instrumentation."""
-        entry = self._entries.get(function)
-        if entry is None:
-            entry = self._entries[function] = self._translator.entry(function)
-        return entry
+        """Return an address that native code can call in place of ``function``, to have it run instrumented.
+
+        Any thread may call it. It stays valid until the engine is closed.
+        """
+        entry = self._lib.instrument_entry(function)
+        if not entry:
+            raise MemoryError("no memory for an entry into translated code")
+        return int(entry)
 
     def forget(self) -> None:
-        """Translate everything anew from now on: code has changed. Entries made before must not be used any
-        more."""
-        self._entries.clear()
+        """Translate everything anew from now on: code has changed. Counts so far are kept."""
         self._translator.forget()
 
     def drain(self) -> None:
@@ -183,25 +147,37 @@ class Engine:
     @property
     def native_called(self) -> tuple[str, ...]:
         """Names of functions that ran natively and so were not counted."""
-        return tuple(sorted({self.native_functions[address] for address in self._translator.native_called}))
+        return tuple(sorted(self._translator.native_called))
 
-    def block_counts(self) -> list[int]:
-        """Return how often each block ran since the last reset."""
+    @property
+    def threads(self) -> int:
+        """Threads that have run translated code so far; slots of ended threads are used again."""
+        return int(self._lib.instrument_threads())
+
+    def block_counts(self, thread: int | None = None) -> list[int]:
+        """Return how often each block ran since the last reset, on one thread or on all."""
         self.drain()
         n = len(self._translator.blocks)
+        total = [0] * n
         counts = self._ffi.new("uint64_t[]", n + 1)
-        self._lib.instrument_block_counts(counts, n)
-        return list(counts[0:n])
+        for number in range(self.threads) if thread is None else (thread,):
+            if self._lib.instrument_block_counts(number, counts, n) != n:
+                raise ValueError(f"there is no thread {number}: {self.threads} have run translated code")
+            total = [a + b for a, b in zip(total, counts[0:n], strict=True)]
+        return total
 
-    def executed(self) -> Iterator[Executed]:
-        """Yield every instruction of every block that ran since the last reset."""
-        for number, (block, times) in enumerate(zip(self.blocks, self.block_counts(), strict=True)):
+    def executed(self, thread: int | None = None) -> Iterator[Executed]:
+        """Yield every instruction of every block that ran since the last reset, on one thread or on all."""
+        numbers = range(self.threads) if thread is None else (thread,)
+        for number, (block, times) in enumerate(zip(self.blocks, self.block_counts(thread), strict=True)):
             if not times:
                 continue
             groups = {masked.position: masked.group for masked in block.masked}
             for position, instruction in enumerate(block.instructions):
                 group = groups.get(position)
-                lanes = None if group is None else int(self._lib.instrument_lane_count(number, group))
+                lanes = None
+                if group is not None:
+                    lanes = sum(int(self._lib.instrument_lane_count(at, number, group)) for at in numbers)
                 yield Executed(instruction, times, lanes)
 
     def _lanes_of(self, instruction: ix.Instruction) -> int:
@@ -212,7 +188,7 @@ class Engine:
         found = self._translator.original(fault.host)
         why = found[0].unsupported if found else f"code at {fault.host:#x}"
         return KernelFailed(
-            "unsupported", f"the engine cannot run this: {why}, in {_symbol(fault.block_guest)}"
+            "unsupported", f"the engine cannot run this: {why}, in {describe(fault.block_guest)}"
         )
 
     def _check(self, status: int) -> None:
@@ -238,18 +214,6 @@ def _define_callback() -> None:
     _callback_defined = True
 
 
-def _native_functions() -> dict[int, str]:
-    """Return address and name of the functions that run natively."""
-    process = ctypes.CDLL(None)
-    found = {}
-    for name in (*ALLOCATOR, *LOADER, *PROCESSES):
-        try:
-            found[ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0] = name
-        except AttributeError:
-            continue
-    return found
-
-
 def _cpu_flags() -> frozenset[str]:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
@@ -262,23 +226,3 @@ def _xsave_bytes() -> int:
     from ..native import lib
 
     return int(lib.instrument_xsave_size())
-
-
-def _symbol(address: int) -> str:
-    """Return ``symbol+offset (file)`` for an address of this process, as the loader knows it."""
-
-    class Info(ctypes.Structure):
-        _fields_ = (
-            ("file", ctypes.c_char_p),
-            ("base", ctypes.c_void_p),
-            ("name", ctypes.c_char_p),
-            ("start", ctypes.c_void_p),
-        )
-
-    info = Info()
-    if not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)) or not info.file:
-        return f"{address:#x}"
-    file = info.file.decode(errors="replace")
-    if not info.name:
-        return f"{file}+{address - (info.base or 0):#x}"
-    return f"{info.name.decode(errors='replace')}+{address - (info.start or 0):#x} ({file})"

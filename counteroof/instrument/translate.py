@@ -30,6 +30,7 @@ from .decode import (
     flags_dead_at_entry,
 )
 from .loops import CountedLoop, counted_loop, is_self_loop
+from .native_code import NativeCode
 from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words, iced_register
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Translator:
         For an instruction that depends on an opmask, the number of lanes to count; 0 if its FLOPs do not
         depend on it.
     native
-        Original addresses of functions that run natively.
+        Tells which functions run natively.
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class Translator:
         xsave_bytes: int,
         wide_masks: bool,
         lanes_of: Callable[[ix.Instruction], int],
-        native: Iterable[int] = (),
+        native: NativeCode,
     ) -> None:
         self._ffi, self._lib, self._detail = ffi, lib, detail
         self._wide_masks = wide_masks
         self._lanes_of = lanes_of
-        self._native = frozenset(native)
+        self._native = native
         self._cache = CodeCache(ffi, lib)
         self._reader = Reader(self._cache.read, xsave_bytes)
         layout = ffi.new("struct instrument_layout *")
@@ -108,7 +109,7 @@ class Translator:
         self._lock = threading.Lock()
         self.blocks: list[TranslatedBlock] = []
         self.failure: BaseException | None = None
-        self.native_called: set[int] = set()
+        self.native_called: set[str] = set()
 
     # ---- public ----
 
@@ -120,20 +121,6 @@ class Translator:
         except BaseException as error:
             self.failure = error
             return 0
-
-    def entry(self, function: int) -> int:
-        """Return the address that native code calls to run ``function`` translated."""
-        with self._lock:
-            host = self._translate(function)
-            region = self._cache.region(function)
-            # mov r11, host; jmp [rip + 0]; the address of the entry routine. r11 is free at a function's
-            # entry (psABI 3.2.1).
-            code = (
-                emit.load_immediate(11, host)
-                + b"\xff\x25\0\0\0\0"
-                + struct.pack("<Q", self._lib.instrument_enter_address())
-            )
-            return self._cache.place(region, code)
 
     def forget(self) -> None:
         """Translate everything anew from now on: the original code has changed. Counts so far are kept."""
@@ -166,9 +153,10 @@ class Translator:
         host = self._hosts.get(guest)
         if host is not None:
             return host
-        if guest in self._native:
-            self.native_called.add(guest)
-            host = self._native_call(guest)
+        native = self._native.of(guest)
+        if native is not None:
+            self.native_called.add(native.name)
+            host = self._native_call(guest, native.calls_back)
             self._link(guest, host)
             return host
         block = self._reader.block(guest)
@@ -566,8 +554,8 @@ class Translator:
         self._link(block.address, host)
         return host
 
-    def _native_call(self, guest: int) -> int:
-        """Emit a call of a function that runs natively.
+    def _native_call(self, guest: int, calls_back: bool) -> int:
+        """Emit a call of a function that runs natively; those it is passed become entries.
 
         Its return address must lead back into translated code, so the original one waits on a stack of its
         own.
@@ -575,7 +563,8 @@ class Translator:
         at = self._at
         rax = 0
         save, restore = emit.store_gs(at.scratch, rax), emit.load_gs(rax, at.scratch)
-        code = save + emit.load_gs(rax, at.native_call)
+        code = emit.call_gs(at.hook) if calls_back else b""
+        code += save + emit.load_gs(rax, at.native_call)
         code += b"\x8f\x00" + b"\x48\x89\x60\x08"  # pop [rax]; mov [rax + 8], rsp
         code += emit.add_constant(rax, 16) + emit.store_gs(at.native_call, rax) + restore
         code += b"\xff\x15\x02\x00\x00\x00\xeb\x08" + struct.pack(

@@ -104,7 +104,8 @@ static unsigned special_access(const struct instrument_access *a, const uint64_t
     return 1;
 }
 
-static void consume_loop(struct block *b, const uint64_t *record, uint64_t fs_base) {
+static void consume_loop(struct block *b, const uint64_t *record, struct state *owner) {
+    uint64_t fs_base = owner->fs_base;
     uint64_t difference = record[b->info.counter_end] - record[b->info.counter_start];
     if (b->info.counter_bits == 32) {
         /* a 32-bit counter wraps; both its values are zero-extended */
@@ -116,11 +117,11 @@ static void consume_loop(struct block *b, const uint64_t *record, uint64_t fs_ba
     uint64_t step = (uint64_t)(b->info.counter_step < 0 ? -b->info.counter_step : b->info.counter_step);
     uint64_t count = difference / step;
     if (!count) count = (b->info.counter_bits == 32 ? 0x100000000ull : 0) / step; /* came back to where it started */
-    b->count += count;
+    owner->recorded[record[0]] += count;
     for (uint32_t i = 0; i < b->info.lane_groups; i++) {
         unsigned lanes = b->lanes[i].lanes;
         uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
-        b->lane_counts[i] += count * (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
+        owner->lanes[b->first_lane_group + i] += count * (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
     }
     uint32_t n = b->info.accesses;
     if (!n || !count) return;
@@ -157,19 +158,20 @@ static void consume_loop(struct block *b, const uint64_t *record, uint64_t fs_ba
 
 static void consume(const struct chunk *chunk) {
     const uint64_t *record = chunk->start, *end = chunk->end;
-    uint64_t fs_base = chunk->owner->fs_base;
+    struct state *owner = chunk->owner;
+    uint64_t fs_base = owner->fs_base;
     while (record < end) {
         struct block *b = instrument_block_at(record[0]);
         if (b->info.loop) {
-            consume_loop(b, record, fs_base);
+            consume_loop(b, record, owner);
             record += b->info.slots;
             continue;
         }
-        b->count++;
+        owner->recorded[record[0]]++;
         for (uint32_t i = 0; i < b->info.lane_groups; i++) {
             unsigned lanes = b->lanes[i].lanes;
             uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
-            b->lane_counts[i] += (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
+            owner->lanes[b->first_lane_group + i] += (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
         }
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {

@@ -103,7 +103,17 @@ __asm__(
     "  jmp instrument_dispatch\n"
     "  .size instrument_raw_syscall, .-instrument_raw_syscall\n"
 
-    /* Native code calls a translated function: r11 holds the translation, the stack its real return address. The
+    /* Called at the entry of a function that runs natively and may call back: C looks at its arguments. */
+    "  .globl instrument_before_native\n  .hidden instrument_before_native\n"
+    "  .type instrument_before_native, @function\n"
+    "instrument_before_native:\n"
+    SAVE_ALL
+    "  call instrument_hooked\n"
+    RESTORE_ALL
+    "  ret\n"
+    "  .size instrument_before_native, .-instrument_before_native\n"
+
+    /* Native code calls a translated function: r11 holds its original address, the stack the real return address. The
        thread may be new and have no state yet, so this is done on its own stack. */
     "  .globl instrument_enter\n  .hidden instrument_enter\n  .type instrument_enter, @function\n"
     "instrument_enter:\n"

@@ -21,15 +21,16 @@ int64_t instrument_add_block(const struct instrument_block *block, const struct 
 }
 int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }
 void instrument_forget(void) {}
-uint64_t instrument_enter_address(void) { return 0; }
-int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
+uint64_t instrument_entry(uint64_t function) { (void)function; return 0; }
+int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault) {
-    (void)entry; (void)frame; (void)result; (void)float_result; (void)fault;
+    (void)function; (void)frame; (void)result; (void)float_result; (void)fault;
     return -1;
 }
 int instrument_drain(void) { return -4; }
 void instrument_reset(void) {}
-int64_t instrument_block_counts(uint64_t *out, uint64_t blocks) { (void)out; (void)blocks; return -4; }
-uint64_t instrument_lane_count(uint32_t block, uint32_t group) { (void)block; (void)group; return 0; }
+uint32_t instrument_threads(void) { return 0; }
+int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) { (void)thread; (void)out; (void)blocks; return -4; }
+uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }
 #endif

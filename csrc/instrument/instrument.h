@@ -54,7 +54,7 @@ struct instrument_fault {
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook;
 };
 
 int instrument_supported(void);
@@ -70,11 +70,13 @@ int64_t instrument_add_block(const struct instrument_block *block, const struct 
                              const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count);
 int instrument_publish(uint64_t guest, uint64_t host);
 void instrument_forget(void);   /* all look-ups; what was translated is no longer reached from outside */
-uint64_t instrument_enter_address(void);
-int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
+uint64_t instrument_entry(uint64_t function);
+int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);
 int instrument_drain(void);
 void instrument_reset(void);
-int64_t instrument_block_counts(uint64_t *out, uint64_t blocks);
-uint64_t instrument_lane_count(uint32_t block, uint32_t group);
+/* Threads are numbered in order of appearance. */
+uint32_t instrument_threads(void);
+int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks);
+uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
 uint64_t instrument_accesses_seen(void);

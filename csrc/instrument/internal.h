@@ -17,10 +17,9 @@ struct block {
     struct instrument_block info;
     struct instrument_access *accesses;
     struct instrument_lanes *lanes;
-    uint64_t *lane_counts;
+    uint32_t first_lane_group; /* its number among all blocks' */
     uint32_t *places;     /* pairs: offset in the translation, offset in the original */
     uint32_t place_count;
-    uint64_t count;
 };
 
 #define BLOCK_SEGMENT 4096u
@@ -38,6 +37,7 @@ void instrument_enter(void);
 void instrument_leave(void);
 void instrument_syscall(void);
 void instrument_raw_syscall(void);
+void instrument_before_native(void);
 uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
 
 /* state.c: threads and their buffers */

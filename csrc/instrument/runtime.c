@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,7 +19,7 @@
 #include "run/run.h"
 
 struct block *instrument_segments[BLOCK_SEGMENTS];
-static uint64_t block_total;
+static uint64_t block_total, lane_group_total;
 static uint64_t (*translate)(uint64_t);
 static int started;
 
@@ -106,9 +107,11 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     b->info = *info;
     b->accesses = malloc(info->accesses * sizeof *accesses + 1);
     b->lanes = malloc(info->lane_groups * sizeof *lanes + 1);
-    b->lane_counts = calloc(info->lane_groups + 1, sizeof *b->lane_counts);
+    b->first_lane_group = (uint32_t)lane_group_total;
+    if (lane_group_total + info->lane_groups > LANE_LIMIT) return -5;
+    lane_group_total += info->lane_groups;
     b->places = malloc(place_count * 2 * sizeof *places + 1);
-    if (!b->accesses || !b->lanes || !b->lane_counts || !b->places) return -2;
+    if (!b->accesses || !b->lanes || !b->places) return -2;
     b->place_count = place_count;
     memcpy(b->places, places, place_count * 2 * sizeof *places);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
@@ -117,27 +120,34 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     return (int64_t)id;
 }
 
-int64_t instrument_block_counts(uint64_t *out, uint64_t blocks) {
-    if (blocks > block_total) return -5;
-    for (uint64_t i = 0; i < blocks; i++) out[i] = instrument_block_at(i)->count;
-    for (struct state *s = instrument_all_states(); s; s = s->next) {
-        const uint64_t *counters = (const uint64_t *)((char *)s + STATE_COUNTERS);
-        for (uint64_t i = 0; i < blocks; i++) out[i] += counters[i];
-    }
+static struct state *state_of(uint32_t thread) {
+    struct state *s = instrument_all_states();
+    while (s && s->number != thread) s = s->next;
+    return s;
+}
+
+uint32_t instrument_threads(void) { return instrument_all_states() ? instrument_all_states()->number + 1 : 0; }
+
+int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) {
+    struct state *s = state_of(thread);
+    if (!s || blocks > block_total) return -5;
+    const uint64_t *counters = (const uint64_t *)((char *)s + STATE_COUNTERS);
+    for (uint64_t i = 0; i < blocks; i++) out[i] = counters[i] + s->recorded[i];
     return (int64_t)blocks;
 }
 
-uint64_t instrument_lane_count(uint32_t block, uint32_t group) { return instrument_block_at(block)->lane_counts[group]; }
+uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) {
+    struct state *s = state_of(thread);
+    return s ? s->lanes[instrument_block_at(block)->first_lane_group + group] : 0;
+}
 
 /* Zero all counts; call when nothing runs and everything is drained. */
 void instrument_reset(void) {
-    for (uint64_t i = 0; i < block_total; i++) {
-        struct block *b = instrument_block_at(i);
-        b->count = 0;
-        memset(b->lane_counts, 0, b->info.lane_groups * sizeof *b->lane_counts);
-    }
-    for (struct state *s = instrument_all_states(); s; s = s->next)
+    for (struct state *s = instrument_all_states(); s; s = s->next) {
         memset((char *)s + STATE_COUNTERS, 0, block_total * 8);
+        memset(s->recorded, 0, block_total * sizeof *s->recorded);
+        memset(s->lanes, 0, lane_group_total * sizeof *s->lanes);
+    }
     instrument_reset_accesses();
 }
 
@@ -243,7 +253,9 @@ __attribute__((visibility("hidden"))) void instrument_entering(struct saved_regi
     s->entry_top->address = *return_address;
     s->entry_top++;
     *return_address = (uint64_t)instrument_leave;
-    s->jump = registers->r11;
+    s->program_stack = 0; /* we are on it */
+    s->target = registers->r11;
+    resolve(s);
 }
 
 __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_registers *registers) {
@@ -252,6 +264,90 @@ __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_regis
     while (s->entry_top > s->entry_bottom + 1 && s->entry_top[-2].stack <= stack) s->entry_top--;
     s->entry_top--;
     s->jump = s->entry_top->address;
+    /* What other threads do next may depend on what this one did: let the consumer see it in that order. */
+    instrument_submit(s, s->buffer);
+}
+
+/* ---- calls of native functions that call back ---- */
+
+static uint64_t thunks, thunks_end;
+static struct { uint64_t guest, thunk; } *entries;
+static uint64_t entry_count, entry_room;
+static pthread_mutex_t entry_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* An address that native code can call in place of an original function, to have it run translated; 0 if there is no
+   memory for it. */
+uint64_t instrument_entry(uint64_t guest) {
+    uint64_t found = 0;
+    pthread_mutex_lock(&entry_lock);
+    for (uint64_t i = 0; i < entry_count && !found; i++)
+        if (entries[i].guest == guest) found = entries[i].thunk;
+    if (!found) {
+        if (entry_count == entry_room) {
+            uint64_t room = entry_room ? 2 * entry_room : 256;
+            void *more = realloc(entries, room * sizeof *entries);
+            if (more) {
+                entries = more;
+                entry_room = room;
+            }
+        }
+        if (thunks + 32 > thunks_end) {
+            thunks = instrument_map((uint64_t)instrument_enter, 1u << 16);
+            thunks_end = thunks ? thunks + (1u << 16) : 0;
+        }
+        if (thunks && entry_count < entry_room) {
+            /* mov r11, guest; jmp [rip + 0]; address. A function's entry leaves r11 free (psABI, section 3.2.1). */
+            uint8_t code[24] = {0x49, 0xbb, [10] = 0xff, 0x25};
+            uint64_t to = (uint64_t)instrument_enter;
+            memcpy(code + 2, &guest, 8);
+            memcpy(code + 16, &to, 8);
+            memcpy((void *)thunks, code, sizeof code);
+            found = thunks;
+            thunks += 32;
+            entries[entry_count].guest = guest;
+            entries[entry_count++].thunk = found;
+        }
+    }
+    pthread_mutex_unlock(&entry_lock);
+    return found;
+}
+
+/* Whether code lies at an address, by /proc/self/maps; remembered by page, since arguments repeat. */
+static int executable(uint64_t address) {
+    static struct { uint64_t page; int yes; } known[1024];
+    uint64_t page = address >> 12;
+    if (!page || address >> 47) return 0;
+    __typeof__(*known) *k = &known[page % 1024];
+    if (k->page == page) return k->yes;
+    int yes = 0;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps) return 0;
+    while (fgets(line, sizeof line, maps)) {
+        unsigned long start, end;
+        char mode[8];
+        if (sscanf(line, "%lx-%lx %7s", &start, &end, mode) == 3 && address >= start && address < end) {
+            yes = mode[2] == 'x';
+            break;
+        }
+    }
+    fclose(maps);
+    k->yes = yes;
+    k->page = page;
+    return yes;
+}
+
+/* Called by dispatch.c at the entry of a function of a thread runtime. Arguments that point to code are functions that it
+   will call: they become entries, so that they run translated, on whatever thread. */
+__attribute__((visibility("hidden"))) void instrument_hooked(struct saved_registers *r) {
+    uint64_t *arguments[] = {&r->rdi, &r->rsi, &r->rdx, &r->rcx, &r->r8, &r->r9};
+    struct state *s = instrument_this_thread();
+    instrument_submit(s, s->buffer); /* other threads see what this one did so far */
+    for (unsigned i = 0; i < 6; i++) {
+        if (!executable(*arguments[i]) || in_code_cache(*arguments[i])) continue;
+        uint64_t entry = instrument_entry(*arguments[i]);
+        if (entry) *arguments[i] = entry;
+    }
 }
 
 /* ---- system calls ---- */
@@ -430,6 +526,7 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->counter_limit = STATE_COUNTER_LIMIT;
     layout->native_call = STATE_NATIVE;
     layout->system_call = STATE_SYSCALL;
+    layout->hook = STATE_HOOK;
 }
 
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
@@ -457,27 +554,27 @@ int instrument_stop(void) {
         struct block *block = instrument_block_at(i);
         free(block->accesses);
         free(block->lanes);
-        free(block->lane_counts);
         free(block->places);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);
         instrument_segments[i] = NULL;
     }
-    block_total = 0;
+    block_total = lane_group_total = 0;
     free(map);
     map = NULL;
     map_size = map_used = 0;
     for (unsigned i = 0; i < region_count; i++) munmap((void *)regions[i].start, regions[i].end - regions[i].start);
     region_count = 0;
+    free(entries);
+    entries = NULL;
+    entry_count = entry_room = thunks = thunks_end = 0;
     started = 0;
     return 0;
 }
 
-uint64_t instrument_enter_address(void) { return (uint64_t)instrument_enter; }
-
-/* Call a translated function through its entry; status -6 fills `fault`. */
-int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *result, double *float_result,
+/* Call a function translated; status -6 fills `fault`. */
+int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault) {
     if (!started) return -4;
     struct state *s = instrument_thread_state();
@@ -487,7 +584,9 @@ int instrument_call(uint64_t entry, const struct run_frame *frame, uint64_t *res
     s->escape = &here;
     s->fault = fault;
     s->escape_status = 0;
-    if (!sigsetjmp(here, 1)) *result = run_call(entry, frame, float_result);
+    uint64_t entry = instrument_entry(function);
+    if (!entry) s->escape_status = -2;
+    else if (!sigsetjmp(here, 1)) *result = run_call(entry, frame, float_result);
     s->escape = outer;
     return s->escape_status;
 }

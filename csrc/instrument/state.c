@@ -57,47 +57,83 @@ static void find_thread_stack(struct state *s) {
     pthread_attr_destroy(&attributes);
 }
 
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pid_t owner;   /* the process that has the consumer; a fork's child has none */
+
+/* A thread ended: what it recorded goes to the consumer, its slot to the next thread. */
+static void thread_ended(void *of) {
+    struct state *s = of;
+    instrument_submit(s, s->buffer);
+    write_gs(s->previous_gs);
+    mine = NULL;
+    __atomic_store_n(&s->in_use, 0, __ATOMIC_RELEASE);
+}
+
+static void make_key(void) { pthread_key_create(&key, thread_ended); }
+
+static uint64_t signal_stack_bytes(void) { return 65536 + instrument_xsave_bytes * 2; }
+#define CHUNK_BYTES (CHUNK_SLOTS * 8 + CHUNK_GUARD)
+
 static struct state *create(void) {
     struct state *s = reserve(STATE_BYTES);
-    uint64_t chunk_bytes = CHUNK_SLOTS * 8 + CHUNK_GUARD;
-    uint8_t *chunks = s ? reserve(CHUNKS * chunk_bytes) : NULL;
-    struct shadow_frame *shadows = chunks ? reserve(2 * SHADOW_DEPTH * sizeof *shadows) : NULL;
-    uint64_t signal_bytes = 65536 + instrument_xsave_bytes * 2;
-    void *signal_stack = shadows ? reserve(signal_bytes) : NULL;
-    uint8_t *stack = signal_stack ? reserve(STACK_BYTES) : NULL;
-    if (!stack) return NULL;
+    if (!s) return NULL;
+    uint8_t *chunks = reserve(CHUNKS * CHUNK_BYTES), *stack = reserve(STACK_BYTES);
+    struct shadow_frame *shadows = reserve(2 * SHADOW_DEPTH * sizeof *shadows);
+    s->signal_stack = reserve(signal_stack_bytes());
+    s->recorded = reserve(STATE_COUNTER_LIMIT * sizeof *s->recorded);
+    s->lanes = reserve(LANE_LIMIT * sizeof *s->lanes);
+    if (!chunks || !stack || !shadows || !s->signal_stack || !s->recorded || !s->lanes) return NULL;
     s->self = s;
     s->dispatch = (uint64_t)instrument_dispatch;
     s->syscall = (uint64_t)instrument_syscall;
+    s->hook = (uint64_t)instrument_before_native;
     s->stack_bottom = stack;
-    s->stack = (uint64_t)stack + STACK_BYTES;
-    find_thread_stack(s);
     for (unsigned i = 0; i < CHUNKS; i++) {
-        s->chunks[i].start = (uint64_t *)(chunks + i * chunk_bytes);
+        s->chunks[i].start = (uint64_t *)(chunks + i * CHUNK_BYTES);
         s->chunks[i].owner = s;
-        mprotect(chunks + i * chunk_bytes + CHUNK_SLOTS * 8, CHUNK_GUARD, PROT_NONE);
+        mprotect(chunks + i * CHUNK_BYTES + CHUNK_SLOTS * 8, CHUNK_GUARD, PROT_NONE);
     }
     s->buffer = s->chunks[0].start;
-    s->native_bottom = s->native_top = shadows;
-    s->entry_bottom = s->entry_top = shadows + SHADOW_DEPTH;
+    s->native_bottom = shadows;
+    s->entry_bottom = shadows + SHADOW_DEPTH;
     ((uint64_t *)((char *)s + STATE_KEYS))[0] = 1; /* an empty key must not match address 0 */
-    s->fs_base = read_base(1);
-    s->signal_stack = signal_stack;
-    stack_t alternate = {.ss_sp = signal_stack, .ss_size = signal_bytes};
-    sigaltstack(&alternate, NULL);
+    return s;
+}
+
+/* Take a slot that an ended thread left, or make one. */
+static struct state *take_slot(void) {
+    struct state *s;
     pthread_mutex_lock(&states_lock);
-    s->next = all_states;
-    all_states = s;
+    for (s = all_states; s; s = s->next)
+        if (!__atomic_load_n(&s->in_use, __ATOMIC_ACQUIRE)) break;
+    if (!s && (s = create())) {
+        s->number = all_states ? all_states->number + 1 : 0;
+        s->next = all_states;
+        __atomic_store_n(&all_states, s, __ATOMIC_RELEASE);
+    }
+    if (s) s->in_use = 1;
     pthread_mutex_unlock(&states_lock);
     return s;
 }
 
 /* The state of this thread, made on first use, with the GS base pointing at it. */
 struct state *instrument_thread_state(void) {
+    if (!owner) owner = getpid();
     if (!mine) {
-        mine = create();
-        if (!mine) return NULL;
-        mine->previous_gs = read_base(0);
+        struct state *s = take_slot();
+        if (!s) return NULL;
+        s->stack = (uint64_t)s->stack_bottom + STACK_BYTES;
+        s->native_top = s->native_bottom;
+        s->entry_top = s->entry_bottom;
+        s->fs_base = read_base(1);
+        s->previous_gs = read_base(0);
+        find_thread_stack(s);
+        stack_t alternate = {.ss_sp = s->signal_stack, .ss_size = signal_stack_bytes()};
+        sigaltstack(&alternate, NULL);
+        pthread_once(&key_once, make_key);
+        mine = s;
+        pthread_setspecific(key, s);
     }
     if (read_base(0) != (uint64_t)mine) write_gs((uint64_t)mine);
     return mine;
@@ -106,7 +142,7 @@ struct state *instrument_thread_state(void) {
 /* Hand the current chunk, filled up to `end`, to the consumer and go on with the next one. */
 void instrument_submit(struct state *s, uint64_t *end) {
     struct chunk *full = &s->chunks[s->current];
-    if (end != full->start) {
+    if (end != full->start && getpid() == owner) {
         full->end = end;
         __atomic_store_n(&full->full, 1, __ATOMIC_SEQ_CST);
         instrument_enqueue(full);
@@ -117,22 +153,47 @@ void instrument_submit(struct state *s, uint64_t *end) {
     s->buffer = s->chunks[s->current].start;
 }
 
+static void free_state(struct state *s) {
+    munmap(s->chunks[0].start, CHUNKS * CHUNK_BYTES);
+    munmap(s->native_bottom, 2 * SHADOW_DEPTH * sizeof *s->native_bottom);
+    munmap(s->stack_bottom, STACK_BYTES);
+    munmap(s->signal_stack, signal_stack_bytes());
+    munmap(s->recorded, STATE_COUNTER_LIMIT * sizeof *s->recorded);
+    munmap(s->lanes, LANE_LIMIT * sizeof *s->lanes);
+    munmap(s, STATE_BYTES);
+}
+
+/* The engine stops. Threads of a pool outlive it, with their GS base: what they hold is kept, made new for the next. */
 void instrument_free_states(void) {
-    while (all_states) {
-        struct state *s = all_states;
-        all_states = s->next;
-        munmap(s->chunks[0].start, CHUNKS * (CHUNK_SLOTS * 8 + CHUNK_GUARD));
-        munmap(s->native_bottom, 2 * SHADOW_DEPTH * sizeof *s->native_bottom);
-        if (s == mine) {
-            stack_t off = {.ss_flags = SS_DISABLE};
-            sigaltstack(&off, NULL);
-            write_gs(s->previous_gs);
-            mine = NULL;
-        }
-        munmap(s->stack_bottom, STACK_BYTES);
-        munmap(s->signal_stack, 65536 + instrument_xsave_bytes * 2);
-        munmap(s, STATE_BYTES);
+    struct state *kept = NULL, *next;
+    uint32_t number = 0;
+    if (mine) {
+        stack_t off = {.ss_flags = SS_DISABLE};
+        sigaltstack(&off, NULL);
+        write_gs(mine->previous_gs);
+        pthread_setspecific(key, NULL);
+        mine->in_use = 0;
+        mine = NULL;
     }
+    for (struct state *s = all_states; s; s = next) {
+        next = s->next;
+        if (!s->in_use) {
+            free_state(s);
+            continue;
+        }
+        /* fresh zero pages, where they are not unmapped */
+        madvise((char *)s + STATE_KEYS, STATE_BYTES - STATE_KEYS, MADV_DONTNEED);
+        madvise(s->recorded, STATE_COUNTER_LIMIT * sizeof *s->recorded, MADV_DONTNEED);
+        madvise(s->lanes, LANE_LIMIT * sizeof *s->lanes, MADV_DONTNEED);
+        ((uint64_t *)((char *)s + STATE_KEYS))[0] = 1;
+        s->buffer = s->chunks[s->current].start;
+        s->next = kept;
+        kept = s;
+    }
+    for (struct state *s = kept; s; s = s->next) number++;
+    for (struct state *s = kept; s; s = s->next) s->number = --number;
+    all_states = kept;
+    owner = 0;
 }
 
 #endif

@@ -20,10 +20,12 @@
 #define STATE_STACK 264     /* where C that is called from translated code has its stack */
 #define STATE_PROGRAM_STACK 272
 #define STATE_SYSCALL 280   /* address of the system call routine */
+#define STATE_HOOK 288      /* address of the routine before a native call that may call back */
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
 #define STATE_COUNTER_LIMIT (1u << 20)
+#define LANE_LIMIT (1u << 18)
 #define STATE_BYTES (STATE_COUNTERS + (uint64_t)STATE_COUNTER_LIMIT * 8)
 
 #define CHUNK_SLOTS 32768u  /* 256 KiB: half of a small L2, so that the record is still near when it is consumed */
@@ -47,7 +49,7 @@ struct state {
     uint64_t spill[16];
     uint64_t scratch[8];
     struct shadow_frame *native_top;
-    uint64_t stack, program_stack, syscall;
+    uint64_t stack, program_stack, syscall, hook;
     /* below here only C looks */
     struct chunk chunks[CHUNKS];
     uint32_t current;
@@ -58,6 +60,10 @@ struct state {
     struct instrument_fault *fault;
     int escape_status;
     struct state *next;
+    uint32_t number;         /* of the thread, in order of appearance; a slot is used again when its thread has ended */
+    uint32_t in_use;
+    uint64_t *recorded;      /* per block: executions that records told of; the consumer's */
+    uint64_t *lanes;         /* per group of masked lanes: active lanes; the consumer's */
     void *signal_stack, *stack_bottom;
     uint64_t thread_stack_low, thread_stack_high;
 };

@@ -1,0 +1,167 @@
+"""What runs natively, outside the counts: allocator, loader, thread runtimes, and what ends a process."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ALLOCATOR = [
+    "malloc",
+    "free",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "cfree",
+    "malloc_usable_size",
+    "malloc_trim",
+    "mallopt",
+]
+"""The engine itself allocates, and must not find the locks taken by the code it serves."""
+LOADER = [
+    "dlopen",
+    "dlmopen",
+    "dlclose",
+    "dlsym",
+    "dlvsym",
+    "dladdr",
+    "dladdr1",
+    "dlinfo",
+    "dlerror",
+    "dl_iterate_phdr",
+]
+PROCESSES = [
+    "fork",
+    "vfork",
+    "_Fork",
+    "posix_spawn",
+    "posix_spawnp",
+    "system",
+    "popen",
+    "pclose",
+    "exit",
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "abort",
+]
+THREADS = ["pthread_create", "pthread_exit", "pthread_once", "pthread_atfork", "thrd_create", "call_once"]
+"""These call back, on this thread or a new one; what they call is counted."""
+THREAD_RUNTIMES = re.compile(r"/lib(gomp|omp|iomp5|tbb)[.-][^/]*$")
+"""Libraries that run natively as a whole; the functions they are passed are counted."""
+CALLS_BACK = re.compile(r"parallel|task|teams|fork|barrier|sections|invoke")
+"""Of their functions, those that are passed functions, or let other threads see what this one did."""
+
+
+@dataclass(frozen=True)
+class NativeFunction:
+    """A function that runs natively; ``calls_back``: functions among its arguments are to be counted."""
+
+    name: str
+    calls_back: bool
+
+
+class NativeCode:
+    """Tells native functions by address.
+
+    Parameters
+    ----------
+    names
+        Further functions of this process that are to run natively.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        process = ctypes.CDLL(None)
+        self._functions: dict[int, NativeFunction] = {}
+        for group, calls_back in (
+            (ALLOCATOR, False),
+            (LOADER, False),
+            (PROCESSES, False),
+            (THREADS, True),
+            (names, True),
+        ):
+            for name in group:
+                address = _address(process, name)
+                if address:
+                    self._functions[address] = NativeFunction(name, calls_back)
+        self._starts: list[int] = []
+        self._ranges: list[tuple[int, int, str]] = []
+
+    def of(self, address: int) -> NativeFunction | None:
+        """Return the native function at an address, ``None`` if the address is to be translated."""
+        found = self._functions.get(address)
+        if found is not None:
+            return found
+        path = self._path(address)
+        if path is None:
+            self._read_maps()  # something was loaded since
+            path = self._path(address)
+        if path is None or not THREAD_RUNTIMES.search(path):
+            return None
+        name = symbol_name(address)
+        made = NativeFunction(name or path.rsplit("/", 1)[-1], name is None or CALLS_BACK.search(name) is not None)
+        self._functions[address] = made
+        return made
+
+    def _path(self, address: int) -> str | None:
+        at = bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        _, end, path = self._ranges[at]
+        return path if address < end else None
+
+    def _read_maps(self) -> None:
+        self._ranges = []
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                fields = line.split(maxsplit=5)
+                if "x" in fields[1]:
+                    start, end = (int(part, 16) for part in fields[0].split("-"))
+                    self._ranges.append((start, end, fields[5].strip() if len(fields) == 6 else ""))
+        self._starts = [start for start, _, _ in self._ranges]
+
+
+def _address(library: ctypes.CDLL, name: str) -> int | None:
+    try:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except AttributeError:
+        return None
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("start", ctypes.c_void_p),
+    )
+
+
+def _dladdr(address: int) -> _DlInfo | None:
+    info = _DlInfo()
+    found = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info))
+    return info if found and info.file else None
+
+
+def symbol_name(address: int) -> str | None:
+    """Return the name of the function that starts at an address, as the loader knows it."""
+    info = _dladdr(address)
+    return info.name.decode(errors="replace") if info and info.name and info.start == address else None
+
+
+def describe(address: int) -> str:
+    """Return ``symbol+offset (file)`` for an address of this process, as far as the loader knows it."""
+    info = _dladdr(address)
+    if info is None:
+        return f"{address:#x}"
+    file = info.file.decode(errors="replace")
+    if not info.name:
+        return f"{file}+{address - (info.base or 0):#x}"
+    return f"{info.name.decode(errors='replace')}+{address - (info.start or 0):#x} ({file})"
