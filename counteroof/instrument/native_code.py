@@ -106,7 +106,9 @@ class NativeCode:
         if path is None or not THREAD_RUNTIMES.search(path):
             return None
         name = symbol_name(address)
-        made = NativeFunction(name or path.rsplit("/", 1)[-1], name is None or CALLS_BACK.search(name) is not None)
+        made = NativeFunction(
+            name or path.rsplit("/", 1)[-1], name is None or CALLS_BACK.search(name) is not None
+        )
         self._functions[address] = made
         return made
 
