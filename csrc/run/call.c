@@ -101,8 +101,6 @@ uint32_t run_flush(const struct run_range *ranges, uint32_t count)
     uint64_t type;
     __asm__ volatile("mrs %0, ctr_el0" : "=r"(type));
     const uint64_t line = 4u << (type >> 16 & 15); /* CTR_EL0.DminLine: log2 of words */
-#else
-    return 0;
 #endif
 #if defined(__x86_64__) || defined(__aarch64__)
     for (uint32_t r = 0; r < count; r++) {
@@ -120,6 +118,9 @@ uint32_t run_flush(const struct run_range *ranges, uint32_t count)
     __asm__ volatile("dsb sy" : : : "memory");
 #endif
     return 1;
+#else
+    (void)ranges, (void)count;
+    return 0;
 #endif
 }
 
