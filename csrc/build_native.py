@@ -30,6 +30,6 @@ ffi.set_source(
     + "".join(f'#include "{job.name}/{job.name}.h"\n' for job in JOBS),
     sources=[str(path.relative_to(HERE.parent)) for job in JOBS for path in sorted(job.glob("*.c"))],
     include_dirs=[str(HERE)],
-    extra_compile_args=["-std=gnu11", "-O2", "-g", "-fvisibility=hidden", "-Wall", "-Wextra"],
+    extra_compile_args=["-std=gnu11", "-O3", "-g", "-fvisibility=hidden", "-Wall", "-Wextra"],
     extra_link_args=["-lpthread", "-lm"],
 )

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cachesim/cachesim.h"
+#include "cachesim/fast.h"
 
 #define QUEUE 1024u
 #define MAX_STREAMS 256
@@ -43,7 +43,7 @@ static inline uint64_t address_of(const struct instrument_access *a, const uint6
 
 static inline void touch(uint64_t address, uint32_t bytes, uint32_t kind) {
     accesses_seen++;
-    if (model) cachesim_access(model, address, bytes, kind);
+    if (model) cachesim_fast(model, address, bytes, kind);
 }
 
 /* Bit i is set where lane i is active. */
@@ -156,18 +156,34 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         }
 }
 
+/* A block whose accesses are all plain: the common case, and the one that has to be fast. */
+static inline void consume_plain(const struct block *b, const uint64_t *record, struct cachesim *sim) {
+    for (const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses; a < stop; a++) {
+        uint64_t address = (uint64_t)a->delta;
+        if (a->base) address += record[a->base];
+        if (a->index) address += record[a->index] << a->scale;
+        if (sim) cachesim_fast(sim, address, a->bytes, a->kind);
+    }
+}
+
 static void consume(const struct chunk *chunk) {
     const uint64_t *record = chunk->start, *end = chunk->end;
     struct state *owner = chunk->owner;
-    uint64_t fs_base = owner->fs_base;
-    while (record < end) {
+    uint64_t fs_base = owner->fs_base, *recorded = owner->recorded, seen = 0;
+    struct cachesim *sim = model;
+    for (uint32_t slots; record < end; record += slots) {
         struct block *b = instrument_block_at(record[0]);
+        slots = b->info.slots;
         if (b->info.loop) {
             consume_loop(b, record, owner);
-            record += b->info.slots;
             continue;
         }
-        owner->recorded[record[0]]++;
+        recorded[record[0]]++;
+        if (b->plain) {
+            seen += b->info.accesses;
+            consume_plain(b, record, sim);
+            continue;
+        }
         for (uint32_t i = 0; i < b->info.lane_groups; i++) {
             unsigned lanes = b->lanes[i].lanes;
             uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
@@ -182,8 +198,8 @@ static void consume(const struct chunk *chunk) {
                 a += special_access(a, record, fs_base);
             }
         }
-        record += b->info.slots;
     }
+    accesses_seen += seen;
 }
 
 void instrument_enqueue(struct chunk *chunk) {

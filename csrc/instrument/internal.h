@@ -13,9 +13,17 @@ struct saved_registers {
     uint64_t rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, flags;
 };
 
+/* A plain access, packed for the consumer. */
+struct instrument_plain {
+    int64_t delta;
+    uint32_t bytes;
+    uint8_t base, index, scale, kind;
+};
+
 struct block {
     struct instrument_block info;
     struct instrument_access *accesses;
+    struct instrument_plain *plain; /* the same, if all are plain and nothing depends on a mask; else NULL */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
     uint32_t *places;     /* pairs: offset in the translation, offset in the original */

@@ -116,6 +116,16 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     memcpy(b->places, places, place_count * 2 * sizeof *places);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
     memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);
+    int plain = !info->loop && !info->lane_groups;
+    for (uint32_t i = 0; i < info->accesses; i++) plain &= accesses[i].form == 0 && !accesses[i].address32;
+    if (plain) {
+        b->plain = malloc(info->accesses * sizeof *b->plain + 1);
+        if (!b->plain) return -2;
+        for (uint32_t i = 0; i < info->accesses; i++)
+            b->plain[i] = (struct instrument_plain){accesses[i].delta, accesses[i].bytes,
+                                                    accesses[i].base,  accesses[i].index,
+                                                    accesses[i].scale, accesses[i].kind};
+    }
     __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
     return (int64_t)id;
 }
@@ -555,6 +565,7 @@ int instrument_stop(void) {
         free(block->accesses);
         free(block->lanes);
         free(block->places);
+        free(block->plain);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);
