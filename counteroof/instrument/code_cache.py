@@ -31,6 +31,11 @@ class Output:
     code: bytearray = field(default_factory=bytearray)
     stubs: list[tuple[int, int]] = field(default_factory=list)
     """(place of a displacement, original target) of jumps that are not linked yet."""
+    borrowed: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """(start, end, register, offset): where a register holds something of ours, the program's value waits at
+    the offset from the GS base."""
+    resume: int = 0
+    """Where the code goes on after a trap, if it ends in an instruction that traps behind itself."""
 
     @property
     def here(self) -> int:
@@ -38,6 +43,17 @@ class Output:
 
     def add(self, code: bytes) -> None:
         self.code += code
+
+    def borrow(self, register: int, offset: int) -> int:
+        """Emit the store of a register whose value comes back with :meth:`give_back`; return where that
+        begins."""
+        self.add(emit.store_gs(offset, register))
+        return self.here
+
+    def give_back(self, start: int, register: int, offset: int) -> None:
+        """Emit the load of what was stored at ``start``."""
+        self.add(emit.load_gs(register, offset))
+        self.borrowed.append((start, self.here, register, offset))
 
     def jump_place(self, opcode: bytes) -> int:
         """Emit a jump with an aligned displacement still to be set; return the displacement's address."""
@@ -59,8 +75,8 @@ class CodeCache:
         self._buffer = ffi.new("uint8_t[]", 4096)
 
     def read(self, address: int, count: int) -> bytes:
-        """Return up to ``count`` bytes of this process's memory, fewer where it ends."""
-        got = self._lib.instrument_read(address, self._buffer, min(count, 4096))
+        """Return up to ``count`` bytes of this process's code, fewer where it ends."""
+        got = self._lib.instrument_read_code(address, self._buffer, min(count, 4096))
         return bytes(self._ffi.buffer(self._buffer, got))
 
     def region(self, near: int) -> Region:

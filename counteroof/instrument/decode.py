@@ -135,6 +135,8 @@ class Block:
     bad: str | None = None
     """Why decoding stopped, where it did."""
     next_address: int = 0
+    readable: bool = True
+    """Whether there was a whole instruction where decoding stopped."""
 
 
 class Reader:
@@ -161,6 +163,7 @@ class Reader:
                     instruction = decoder.decode()
                 if instruction.is_invalid:
                     block.bad = self._why(ip, code)
+                    block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
                     block.next_address = ip
                     return block
             offset = instruction.ip - start

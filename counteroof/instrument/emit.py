@@ -36,6 +36,11 @@ def store_gs_address(offset: int, value: int) -> bytes:
     )
 
 
+def store_gs_half(offset: int, value: int) -> bytes:
+    """``mov dword gs:[offset], value``."""
+    return pack("<4siI", b"\x65\xc7\x04\x25", offset, value)
+
+
 def pop_gs(offset: int) -> bytes:
     """``pop qword gs:[offset]``."""
     return pack("<4si", b"\x65\x8f\x04\x25", offset)

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 Detail = Literal["flops", "bytes"]
 
-NO_SCRATCH = 16
+WILD = 1
+"""In place of a translated address: there is no code at the original one."""
 
 _CONDITION = {
     getattr(ix.ConditionCode, name.upper()): number
@@ -114,7 +115,8 @@ class Translator:
     # ---- public ----
 
     def translate(self, guest: int) -> int:
-        """Return the translated address for an original one; 0 if that failed (see ``failure``)."""
+        """Return the translated address for an original one; 0 if that failed (see ``failure``), ``WILD`` if
+        nothing executable is there."""
         try:
             with self._lock:
                 return self._translate(guest)
@@ -161,7 +163,7 @@ class Translator:
             return host
         block = self._reader.block(guest)
         if not block.body:
-            return self._unsupported(block)
+            return self._unsupported(block) if block.readable else WILD
         region = self._cache.region(guest)
         out = Output(region.position)
         if is_self_loop(block):
@@ -174,29 +176,29 @@ class Translator:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
         region = self._cache.region(block.address)
         host = self._cache.place(region, b"\x0f\x0b")
-        self._register(block, host, 2, Record(0), (), NO_SCRATCH, [], None, unsupported=block.bad)
+        self._register(block, Output(host), 2, Record(0), (), [], None, unsupported=block.bad)
         self._link(block.address, host)
         return host
 
     def _register(
         self,
         block: Block,
-        host: int,
+        out: Output,
         size: int,
         record: Record,
         body: Iterable[Decoded],
-        scratch: int,
         places: list[int],
         loop: tuple[int, int, int, int] | None,
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
     ) -> None:
         ffi = self._ffi
+        host = out.address
         info = ffi.new("struct instrument_block *")
         info.guest, info.host, info.host_bytes = block.address, host, size
         info.slots = record.slots if record.written else 0
         info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
-        info.scratch, info.unsupported = scratch, unsupported is not None
+        info.unsupported = unsupported is not None
         if loop:
             info.loop = 1
             info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
@@ -221,11 +223,17 @@ class Translator:
         lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
         for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
             entry.mask, entry.lanes = mask, count
-        offsets = ffi.new("uint32_t[]", 2 * len(places) + 1)
-        for i, (place, decoded) in enumerate(zip(places, body, strict=True)):
-            offsets[2 * i] = place - host
-            offsets[2 * i + 1] = decoded.instruction.ip - block.address & 0xFFFFFFFF
-        number = self._lib.instrument_add_block(info, accesses, lanes, offsets, len(places))
+        pairs = [(place, decoded.instruction.ip) for place, decoded in zip(places, body, strict=True)]
+        if out.resume:
+            pairs.append((out.resume, block.next_address))
+        stops = ffi.new("struct instrument_place[]", len(pairs) + 1)
+        for entry, (place, ip) in zip(stops, pairs, strict=False):
+            entry.host, entry.guest = place - host, ip - block.address & 0xFFFFFFFF
+        borrowed = ffi.new("struct instrument_borrowed[]", len(out.borrowed) + 1)
+        for entry, (start, end, register, offset) in zip(borrowed, out.borrowed, strict=False):
+            entry.start, entry.end, entry.reg, entry.offset = start - host, end - host, register, offset
+        info.places, info.borrowed = len(pairs), len(out.borrowed)
+        number = self._lib.instrument_add_block(info, accesses, lanes, stops, borrowed)
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
         self.blocks.append(
@@ -274,12 +282,13 @@ class Translator:
             else None
         )
         at = self._at
-        host = out.here
         places: list[int] = []
         masked: list[MaskedFlops] = []
+        spill = at.spill + 8 * scratch
+        start = 0
         if recording:
-            out.add(emit.store_gs(at.spill + 8 * scratch, scratch) + emit.load_gs(scratch, at.buffer))
-            out.add(emit.store_immediate(scratch, 0, number))
+            start = out.borrow(scratch, spill)
+            out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         else:
             self._count(block, number, scratch, out)
         closed = block.closed and len(body) == len(block.body)
@@ -296,12 +305,12 @@ class Translator:
             out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
         if closed:
             places.append(out.here)
-            self._emit_end(body[-1], scratch, recording is not None, out)
+            self._emit_end(body[-1], number, scratch, start, out)
         else:
             if recording:
-                out.add(emit.load_gs(scratch, at.spill + 8 * scratch))
+                out.give_back(start, scratch, spill)
             self._exit(body[-1].instruction.next_ip, out)
-        return self._finish(block, body, region, out, host, record, scratch, places, None, tuple(masked))
+        return self._finish(block, body, region, out, record, places, None, tuple(masked))
 
     def _wants_record(self, body: list[Decoded]) -> bool:
         if self._detail == "bytes" and any(decoded.accesses for decoded in body):
@@ -330,8 +339,11 @@ class Translator:
             out.add(emit.add_gs_one(offset))
             return
         spill = self._at.spill + 8 * scratch
-        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, offset) + emit.add_constant(scratch, 1))
-        out.add(emit.store_gs(offset, scratch) + emit.load_gs(scratch, spill))
+        start = out.borrow(scratch, spill)
+        out.add(
+            emit.load_gs(scratch, offset) + emit.add_constant(scratch, 1) + emit.store_gs(offset, scratch)
+        )
+        out.give_back(start, scratch, spill)
 
     def _copy(self, decoded: Decoded, out: Output) -> None:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
@@ -354,21 +366,21 @@ class Translator:
         moved.memory_displacement = 0
         moved.memory_displ_size = 0
         self._encoder.encode(moved, 0)
-        out.add(emit.store_gs(spill, free) + emit.load_immediate(free, target))
-        out.add(self._encoder.take_buffer())
-        out.add(emit.load_gs(free, spill))
+        start = out.borrow(free, spill)
+        out.add(emit.load_immediate(free, target) + self._encoder.take_buffer())
+        out.give_back(start, free, spill)
 
     # ---- ends of blocks ----
 
     def _exit(self, target: int, out: Output, opcode: bytes = b"\xe9") -> None:
         out.stubs.append((out.jump_place(opcode), target))
 
-    def _emit_end(self, decoded: Decoded, scratch: int, recording: bool, out: Output) -> None:
+    def _emit_end(self, decoded: Decoded, number: int, scratch: int, borrowed: int, out: Output) -> None:
+        """Emit the last instruction; the scratch register is ours since ``borrowed`` (0: it is not)."""
         instruction = decoded.instruction
         flow = instruction.flow_control
         at = self._at
         spill = at.spill + 8 * scratch
-        restore = emit.load_gs(scratch, spill) if recording else b""
         if (
             flow in (FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH)
             and not instruction.is_jmp_far_indirect
@@ -376,7 +388,7 @@ class Translator:
             if instruction.op0_kind == OpKind.REGISTER:
                 out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
             else:
-                out.add(b"" if recording else emit.store_gs(spill, scratch))
+                borrowed = borrowed or out.borrow(scratch, spill)
                 load = ix.Instruction.create_reg_mem(
                     ix.Code.MOV_R64_RM64, iced_register(Register.RAX + scratch), _memory_operand(instruction)
                 )
@@ -392,13 +404,14 @@ class Translator:
                     self._encoder.encode(load, out.here)
                     out.add(self._encoder.take_buffer())
                 out.add(emit.store_gs(at.target, scratch))
-                restore = emit.load_gs(scratch, spill)
-            out.add(restore)
+            if borrowed:
+                out.give_back(borrowed, scratch, spill)
             if flow == FlowControl.INDIRECT_CALL:
                 out.add(emit.push_address(instruction.next_ip))
-            out.add(emit.jump_gs(at.dispatch))
+            self._dispatch(number, out)
             return
-        out.add(restore)
+        if borrowed:
+            out.give_back(borrowed, scratch, spill)
         if flow == FlowControl.CONDITIONAL_BRANCH:
             if instruction.is_jcc_short_or_near:
                 self._exit(
@@ -426,7 +439,7 @@ class Translator:
             out.add(emit.pop_gs(at.target))
             if instruction.op_count:
                 out.add(emit.add_constant(RSP, instruction.immediate(0)))
-            out.add(emit.jump_gs(at.dispatch))
+            self._dispatch(number, out)
         elif flow == FlowControl.XBEGIN_XABORT_XEND:
             # A transaction that always aborts, with the status "no reason given": allowed by the
             # architecture.
@@ -434,9 +447,15 @@ class Translator:
             self._exit(instruction.near_branch_target, out)
         elif flow in (FlowControl.EXCEPTION, FlowControl.INTERRUPT):
             out.add(decoded.code)
+            out.resume = out.here
             self._exit(instruction.next_ip, out)
         else:
             out.add(b"\x0f\x0b")
+
+    def _dispatch(self, number: int, out: Output) -> None:
+        """Emit the jump to whatever ``target`` is; the block's number tells where it came from if that is
+        nowhere."""
+        out.add(emit.store_gs_half(self._at.source, number) + emit.jump_gs(self._at.dispatch))
 
     # ---- loops ----
 
@@ -448,7 +467,6 @@ class Translator:
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if number not in slots
         )
         number = len(self.blocks)
-        host = out.here
         spill = at.spill + 8 * scratch
         masked: list[MaskedFlops] = []
         opmasks: dict[int, int] = {}
@@ -468,18 +486,15 @@ class Translator:
         for mask in tuple(opmasks):
             opmasks[mask] = record.reserve(1)
         record.lanes = [(opmasks[mask], lanes) for mask, lanes in record.lanes]
-        out.add(
-            emit.store_gs(spill, scratch)
-            + emit.load_gs(scratch, at.buffer)
-            + emit.store_immediate(scratch, 0, number)
-        )
+        start = out.borrow(scratch, spill)
+        out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         if opmasks:  # stores of masks must not meet the end of the chunk: a plain store goes there first
             out.add(emit.store_immediate(scratch, 8 * (record.slots - 1), 0))
             for mask, slot in opmasks.items():
                 out.add(emit.store_opmask(scratch, 8 * slot, mask - Register.K0, self._wide_masks))
         for register, slot in slots.items():
             out.add(emit.store(scratch, 8 * slot, register))
-        out.add(emit.load_gs(scratch, spill))
+        out.give_back(start, scratch, spill)
         head = out.here
         places = []
         for decoded in block.body[:-1]:
@@ -488,14 +503,12 @@ class Translator:
         last = block.body[-1].instruction
         places.append(out.here)
         out.add(emit.conditional_jump(_CONDITION[last.condition_code], head - out.here - 6))
-        out.add(emit.store_gs(spill, scratch) + emit.load_gs(scratch, at.buffer))
+        start = out.borrow(scratch, spill)
+        out.add(emit.load_gs(scratch, at.buffer))
         for register, slot in slots.items():
             out.add(emit.store(scratch, 8 * slot + 8, register))
-        out.add(
-            emit.add_constant(scratch, 8 * record.slots)
-            + emit.store_gs(at.buffer, scratch)
-            + emit.load_gs(scratch, spill)
-        )
+        out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
+        out.give_back(start, scratch, spill)
         self._exit(last.next_ip, out)
         for entry in loop.accesses:
             access = entry.access
@@ -519,9 +532,7 @@ class Translator:
             )
         counter = slots[loop.counter]
         ends = (counter, counter + 1, loop.counter_step, loop.counter_bits)
-        return self._finish(
-            block, block.body, region, out, host, record, NO_SCRATCH, places, ends, tuple(masked)
-        )
+        return self._finish(block, block.body, region, out, record, places, ends, tuple(masked))
 
     # ---- finishing ----
 
@@ -531,14 +542,12 @@ class Translator:
         body: list[Decoded],
         region: Region,
         out: Output,
-        host: int,
         record: Record,
-        scratch: int,
         places: list[int],
         loop: tuple[int, int, int, int] | None,
         masked: tuple[MaskedFlops, ...],
     ) -> int:
-        at = self._at
+        at, host = self._at, out.address
         self._hosts[block.address] = host
         for place, target in out.stubs:
             known = self._hosts.get(target)
@@ -549,7 +558,7 @@ class Translator:
             out.add(emit.store_gs_address(at.target, target) + emit.jump_gs(at.dispatch))
             if known is None:
                 self._pending.setdefault(target, []).append(place)
-        self._register(block, host, len(out.code), record, body, scratch, places, loop, masked=masked)
+        self._register(block, out, len(out.code), record, body, places, loop, masked=masked)
         self._cache.place(region, out.code)
         self._link(block.address, host)
         return host

@@ -11,12 +11,13 @@ void instrument_offsets(struct instrument_layout *layout) { (void)layout; }
 int instrument_start(uint64_t (*translate)(uint64_t), struct cachesim *model) { (void)translate; (void)model; return -1; }
 int instrument_stop(void) { return -4; }
 uint64_t instrument_map(uint64_t near, uint64_t bytes) { (void)near; (void)bytes; return 0; }
-uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes) { (void)address; (void)out; (void)bytes; return 0; }
+uint64_t instrument_read_code(uint64_t address, uint8_t *out, uint64_t bytes) { (void)address; (void)out; (void)bytes; return 0; }
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { (void)address; (void)code; (void)bytes; }
 void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relative; }
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count) {
-    (void)block; (void)accesses; (void)lanes; (void)places; (void)place_count;
+                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_borrowed *borrowed) {
+    (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed;
     return -1;
 }
 int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }

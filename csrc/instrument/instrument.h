@@ -42,9 +42,17 @@ struct instrument_block {
     uint32_t counter_bits;   /* loop: width of the counting register */
     int64_t counter_step;    /* loop: what one iteration adds to it */
     uint32_t counter_start, counter_end;   /* loop: slots */
-    uint32_t scratch;     /* register number that holds the record pointer inside the block; 16: none */
+    uint32_t places, borrowed;
     uint32_t unsupported; /* 1: a trap in the place of code that cannot be translated */
 };
+
+/* Where the translation of an instruction begins: offsets from `host` and `guest` of its block. In host order; one more
+   than there are instructions if the last one traps behind itself. */
+struct instrument_place { uint32_t host, guest; };
+
+/* Between two offsets from `host` (the second is outside) a register holds something of the engine's, and the program's
+   value waits at an offset from the GS base. */
+struct instrument_borrowed { uint32_t start, end, reg, offset; };
 
 /* Where a call ended that met code that cannot be translated. */
 struct instrument_fault {
@@ -54,7 +62,7 @@ struct instrument_fault {
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source;
 };
 
 int instrument_supported(void);
@@ -63,11 +71,13 @@ void instrument_offsets(struct instrument_layout *layout);
 int instrument_start(uint64_t (*translate)(uint64_t), struct cachesim *model);
 int instrument_stop(void);
 uint64_t instrument_map(uint64_t near, uint64_t bytes);
-uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes);
+/* Copies up to `bytes` bytes of this process's executable memory; returns how many there were. */
+uint64_t instrument_read_code(uint64_t address, uint8_t *out, uint64_t bytes);
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes);
 void instrument_patch(uint64_t site, int32_t relative);
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count);
+                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_borrowed *borrowed);
 int instrument_publish(uint64_t guest, uint64_t host);
 void instrument_forget(void);   /* all look-ups; what was translated is no longer reached from outside */
 uint64_t instrument_entry(uint64_t function);

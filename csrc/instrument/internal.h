@@ -26,8 +26,8 @@ struct block {
     struct instrument_plain *plain; /* the same, if all are plain and nothing depends on a mask; else NULL */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
-    uint32_t *places;     /* pairs: offset in the translation, offset in the original */
-    uint32_t place_count;
+    struct instrument_place *places;
+    struct instrument_borrowed *borrowed;
 };
 
 #define BLOCK_SEGMENT 4096u
@@ -47,6 +47,10 @@ void instrument_syscall(void);
 void instrument_raw_syscall(void);
 void instrument_before_native(void);
 uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
+
+/* pages.c: what this process has mapped */
+void instrument_pages_changed(void);
+uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes);
 
 /* state.c: threads and their buffers */
 struct state *instrument_this_thread(void);

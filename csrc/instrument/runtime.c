@@ -20,6 +20,7 @@
 
 struct block *instrument_segments[BLOCK_SEGMENTS];
 static uint64_t block_total, lane_group_total;
+#define WILD 1 /* what the translator returns for an address without code */
 static uint64_t (*translate)(uint64_t);
 static int started;
 
@@ -71,20 +72,6 @@ uint64_t instrument_map(uint64_t near, uint64_t bytes) {
     return 0;
 }
 
-/* Copy up to `bytes` bytes of this process's memory; returns how many could be read. */
-uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes) {
-    uint64_t done = 0;
-    while (done < bytes) {
-        uint64_t piece = 4096 - (address + done) % 4096;
-        if (piece > bytes - done) piece = bytes - done;
-        struct iovec to = {out + done, piece}, from = {(void *)(address + done), piece};
-        ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-        if (got <= 0) break;
-        done += (uint64_t)got;
-    }
-    return done;
-}
-
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { memcpy((void *)address, code, bytes); }
 
 /* Set the displacement of a jump. The translator keeps it 4-byte aligned, so other threads see the old or the new one
@@ -96,7 +83,8 @@ void instrument_patch(uint64_t site, int32_t relative) {
 /* ---- blocks ---- */
 
 int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes, const uint32_t *places, uint32_t place_count) {
+                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_borrowed *borrowed) {
     uint64_t id = block_total;
     if (id >= STATE_COUNTER_LIMIT || id >= (uint64_t)BLOCK_SEGMENT * BLOCK_SEGMENTS) return -5;
     if (!instrument_segments[id / BLOCK_SEGMENT]) {
@@ -110,10 +98,11 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     b->first_lane_group = (uint32_t)lane_group_total;
     if (lane_group_total + info->lane_groups > LANE_LIMIT) return -5;
     lane_group_total += info->lane_groups;
-    b->places = malloc(place_count * 2 * sizeof *places + 1);
-    if (!b->accesses || !b->lanes || !b->places) return -2;
-    b->place_count = place_count;
-    memcpy(b->places, places, place_count * 2 * sizeof *places);
+    b->places = malloc(info->places * sizeof *places + 1);
+    b->borrowed = malloc(info->borrowed * sizeof *borrowed + 1);
+    if (!b->accesses || !b->lanes || !b->places || !b->borrowed) return -2;
+    memcpy(b->places, places, info->places * sizeof *places);
+    memcpy(b->borrowed, borrowed, info->borrowed * sizeof *borrowed);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
     memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);
     int plain = !info->loop && !info->lane_groups;
@@ -223,8 +212,27 @@ static void escape(struct state *s, int status) {
     abort(); /* there is nothing to return to */
 }
 
+/* The target is nowhere. Leave the fault to the processor, so that it is reported as it would be without us: jump there.
+   An address that is not canonical faults in the jump itself (Intel SDM volume 2, JMP), so that is done again natively. */
+static void resolve_wild(struct state *s, struct saved_registers *r) {
+    uint64_t target = s->target, top = target >> 47;
+    if (top && top != 0x1ffff && s->source < block_total) {
+        const struct block *b = instrument_block_at(s->source);
+        uint64_t start = b->info.guest + b->places[b->info.places - 1].guest;
+        uint8_t code[15];
+        uint64_t bytes = instrument_read_code(start, code, sizeof code), at = 0;
+        while (at < bytes && ((code[at] & 0xf0) == 0x40 || code[at] == 0xf2 || code[at] == 0xf3 || code[at] == 0x3e)) at++;
+        if (at + 3 > bytes) return;
+        if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) r->rsp += 8; /* what call pushed */
+        if (code[at] == 0xc3) r->rsp -= 8;
+        if (code[at] == 0xc2) r->rsp -= 8 + (code[at + 1] | (uint64_t)code[at + 2] << 8);
+        target = start;
+    }
+    s->wild = s->jump = target;
+}
+
 /* Find or make the translation of state->target. dispatch.c calls this with everything saved. */
-static void resolve(struct state *s) {
+static void resolve(struct state *s, struct saved_registers *registers) {
     uint64_t target = s->target, host;
     if (in_code_cache(target) || target == (uint64_t)instrument_leave) {
         host = target; /* a return into ourselves */
@@ -239,6 +247,10 @@ static void resolve(struct state *s) {
                 host = translate(target);
         }
         if (!host) escape(s, -7);
+        if (host == WILD) {
+            resolve_wild(s, registers);
+            return;
+        }
     }
     uint64_t slot = target & 0xffff;
     ((uint64_t *)((char *)s + STATE_HOSTS))[slot] = host;
@@ -247,8 +259,7 @@ static void resolve(struct state *s) {
 }
 
 __attribute__((visibility("hidden"))) void instrument_resolve(struct saved_registers *registers) {
-    (void)registers;
-    resolve(instrument_this_thread());
+    resolve(instrument_this_thread(), registers);
 }
 
 /* Native code calls a translated function: put the way back in place of the return address. */
@@ -264,8 +275,9 @@ __attribute__((visibility("hidden"))) void instrument_entering(struct saved_regi
     s->entry_top++;
     *return_address = (uint64_t)instrument_leave;
     s->program_stack = 0; /* we are on it */
+    s->source = ~0u;
     s->target = registers->r11;
-    resolve(s);
+    resolve(s, registers);
 }
 
 __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_registers *registers) {
@@ -405,12 +417,17 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
         }
         break;
     }
+    case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_pkey_mprotect: case SYS_shmat:
+    case SYS_shmdt: case SYS_remap_file_pages:
+        r->rax = (uint64_t)do_syscall(r, r->rsi);
+        instrument_pages_changed();
+        break;
     default:
         r->rax = (uint64_t)do_syscall(r, r->rsi);
     }
     r->rcx = s->target;
     r->r11 = r->flags;
-    resolve(s);
+    resolve(s, r);
 }
 
 /* ---- faults ---- */
@@ -460,10 +477,13 @@ static struct block *block_of(uint64_t host) {
 static void to_original(struct state *s, const struct block *b, greg_t *registers) {
     uint64_t offset = (uint64_t)registers[REG_RIP] - b->info.host;
     uint32_t place = 0;
-    while (place + 1 < b->place_count && b->places[2 * place + 2] <= offset) place++;
-    if (b->info.scratch < 16) /* between the instructions of a block the scratch register is ours */
-        registers[context_register[b->info.scratch]] = (greg_t)s->spill[b->info.scratch];
-    registers[REG_RIP] = (greg_t)(b->info.guest + (b->place_count ? b->places[2 * place + 1] : 0));
+    while (place + 1 < b->info.places && b->places[place + 1].host <= offset) place++;
+    for (uint32_t i = 0; i < b->info.borrowed; i++) {
+        const struct instrument_borrowed *borrowed = &b->borrowed[i];
+        if (offset >= borrowed->start && offset < borrowed->end)
+            registers[context_register[borrowed->reg]] = *(greg_t *)((char *)s + borrowed->offset);
+    }
+    registers[REG_RIP] = (greg_t)(b->info.guest + (b->info.places ? b->places[place].guest : 0));
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
@@ -488,6 +508,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         }
     }
     if (s && in_code_cache(host)) b = block_of(host);
+    int translated = b != NULL;
+    if (s && s->wild && host == s->wild) translated = 1;
     if (b && b->info.unsupported && s->escape) {
         s->fault->block_guest = b->info.guest;
         s->fault->host = host;
@@ -508,7 +530,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         ((void (*)(int, siginfo_t *, void *))before->handler)(number, info, context);
     else
         ((void (*)(int))before->handler)(number);
-    if (b) { /* go on where the handler wants it, translated */
+    if (translated) { /* go on where the handler wants it, translated */
+        s->wild = 0;
         s->target = (uint64_t)registers[REG_RIP];
         registers[REG_RIP] = (greg_t)instrument_dispatch;
     }
@@ -537,6 +560,7 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->native_call = STATE_NATIVE;
     layout->system_call = STATE_SYSCALL;
     layout->hook = STATE_HOOK;
+    layout->source = STATE_SOURCE;
 }
 
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
@@ -566,6 +590,7 @@ int instrument_stop(void) {
         free(block->lanes);
         free(block->places);
         free(block->plain);
+        free(block->borrowed);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);

@@ -4,6 +4,7 @@
 #define COUNTEROOF_INSTRUMENT_STATE_H
 
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STATE_SELF 0
@@ -21,6 +22,7 @@
 #define STATE_PROGRAM_STACK 272
 #define STATE_SYSCALL 280   /* address of the system call routine */
 #define STATE_HOOK 288      /* address of the routine before a native call that may call back */
+#define STATE_SOURCE 296    /* number of the block that last jumped to TARGET; 4 bytes */
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
@@ -50,6 +52,7 @@ struct state {
     uint64_t scratch[8];
     struct shadow_frame *native_top;
     uint64_t stack, program_stack, syscall, hook;
+    uint32_t source, unused;
     /* below here only C looks */
     struct chunk chunks[CHUNKS];
     uint32_t current;
@@ -58,6 +61,7 @@ struct state {
     struct shadow_frame *entry_top, *entry_bottom;
     sigjmp_buf *escape;
     struct instrument_fault *fault;
+    uint64_t wild; /* an original address that was jumped to natively, for the fault that comes of it */
     int escape_status;
     struct state *next;
     uint32_t number;         /* of the thread, in order of appearance; a slot is used again when its thread has ended */
@@ -68,5 +72,6 @@ struct state {
     uint64_t thread_stack_low, thread_stack_high;
 };
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
+_Static_assert(offsetof(struct state, source) == STATE_SOURCE, "the offsets are wrong");
 
 #endif

@@ -90,7 +90,16 @@ def _illegal(g: Generator) -> None:
 
 
 def _wild_jump(g: Generator) -> None:
-    """A jump or call to a page that is not executable, or not there."""
+    """A jump, call or return to a page that is not executable, or not there."""
     number = g.free_register()
-    g.ri64(number, g.rng.choice((_guard(g), scratch_address(g), 1 << 63)))
-    g.rr(g.rng.choice((Code.JMP_RM64, Code.CALL_RM64)), GPRS[number])
+    target = g.rng.choice((_guard(g), scratch_address(g), 1 << 63))
+    g.ri64(number, target)
+    way = g.rng.randrange(3)
+    if way == 0:
+        g.rr(Code.PUSH_R64, GPRS[number])
+        g.emit(Instruction.create(Code.RETNQ))
+    # A call to no canonical address pushes nothing; an engine finds that out when it has pushed.
+    elif way == 1 and target >> 47 == 0:
+        g.rr(Code.CALL_RM64, GPRS[number])
+    else:
+        g.rr(Code.JMP_RM64, GPRS[number])

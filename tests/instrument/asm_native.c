@@ -62,15 +62,32 @@ int asm_unmap(uint64_t address, uint64_t bytes)
     return munmap((void *)address, bytes);
 }
 
+static struct before {
+    stack_t stack;
+    struct sigaction actions[SIGNALS];
+} before[2];
+static int depth;
+
+/* Record signals from now on (`on`), or give them back to whom they went before. May be nested once: an engine that is
+ * started in between finds the recorder as the program's own handler. */
+void asm_catch(int on)
+{
+    static unsigned char alternate[65536];
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    struct sigaction action = {.sa_sigaction = record, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    struct before *b = &before[on ? depth++ : --depth];
+    int i;
+
+    sigaltstack(on ? &stack : &b->stack, on ? &b->stack : NULL);
+    for (i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], on ? &action : &b->actions[i], on ? &b->actions[i] : NULL);
+}
+
 /* Copy the image in, call `entry(first span)`, copy the image out. An image is the bytes of all spans in turn.
  * `resume` is the recording code; signals are caught if `catch`. */
 void asm_run(uint64_t entry, uint64_t resume, int catch, const uint64_t *starts, const uint64_t *sizes,
              uint64_t spans, const unsigned char *in, unsigned char *out, struct fault *fault)
 {
-    static unsigned char alternate[65536];
-    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate}, old_stack;
-    struct sigaction action = {.sa_sigaction = record, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    struct sigaction old[SIGNALS];
     const struct itimerval limit = {.it_value = {.tv_sec = LIMIT_SECONDS}}, none = {{0, 0}, {0, 0}};
     uint64_t i;
 
@@ -79,9 +96,7 @@ void asm_run(uint64_t entry, uint64_t resume, int catch, const uint64_t *starts,
         memcpy((void *)starts[i], in, sizes[i]);
     if (catch) {
         setitimer(ITIMER_VIRTUAL, &limit, NULL);
-        sigaltstack(&stack, &old_stack);
-        for (i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &action, &old[i]);
+        asm_catch(1);
     }
     running.fault = fault;
     running.resume = resume;
@@ -89,9 +104,7 @@ void asm_run(uint64_t entry, uint64_t resume, int catch, const uint64_t *starts,
     running.resume = 0;
     if (catch) {
         setitimer(ITIMER_VIRTUAL, &none, NULL);
-        for (i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &old[i], NULL);
-        sigaltstack(&old_stack, NULL);
+        asm_catch(0);
     }
     for (i = 0; i < spans; out += sizes[i], i++)
         memcpy(out, (void *)starts[i], sizes[i]);

@@ -19,6 +19,8 @@ import hashlib
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -144,8 +146,8 @@ def native_run(block: Block, image: bytes, *, entry: int | None = None, signals:
         Address of the function to call; that of the block itself if not given. An engine that has translated
         the block passes its translation, which has to be callable like the original.
     signals
-        Whether to catch signals here. Without, an engine's own handlers stay in place, they have to deal with
-        a fault, and the outcome tells of none.
+        Whether to catch signals here. Without, an engine's own handlers stay in place; the outcome tells of a
+        fault only inside :func:`recorded_signals`, and if the engine hands it on.
     """
     arena = block.arena
     arena.place(block)
@@ -162,6 +164,19 @@ def native_run(block: Block, image: bytes, *, entry: int | None = None, signals:
     )
     fault = Fault(*arena._fault) if arena._fault[0] else None
     return Outcome(arena._image.raw, fault)
+
+
+@contextmanager
+def recorded_signals() -> Iterator[None]:
+    """Record faults of blocks as the program's own handler would; start an engine inside.
+
+    Runs inside must not catch signals themselves.
+    """
+    _native().asm_catch(True)
+    try:
+        yield
+    finally:
+        _native().asm_catch(False)
 
 
 # ---- the code around a block ---------------------------------------------------------------------
@@ -258,6 +273,8 @@ def _native() -> ctypes.CDLL:
     pointer = ctypes.POINTER(u64)
     native.asm_map.argtypes = [u64, u64, ctypes.c_int]
     native.asm_unmap.argtypes = [u64, u64]
+    native.asm_catch.argtypes = [ctypes.c_int]
+    native.asm_catch.restype = None
     text = ctypes.c_char_p
     native.asm_run.argtypes = [u64, u64, ctypes.c_int, pointer, pointer, u64, text, text, pointer]
     native.asm_run.restype = None

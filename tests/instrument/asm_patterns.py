@@ -337,7 +337,8 @@ def thread_local(g: Generator) -> None:
     instruction.op1_kind = OpKind.MEMORY
     instruction.segment_prefix = Register.FS
     if g.pinned("small") and g.rng.random() < 0.4:
-        g.set_memory(instruction, GPRS[g.pinned("small")[0]], size=1)
+        # from the stack guard on: before it is what changes with the first thread
+        g.set_memory(instruction, GPRS[g.pinned("small")[0]], displacement=40, size=1)
     else:
         g.set_memory(instruction, Register.NONE, displacement=g.rng.choice((0, 16, 40)), size=8)
     g.emit(instruction)

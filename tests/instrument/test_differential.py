@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from counteroof.instrument.engine import Engine
+from counteroof.instrument.translate import Detail
 from tests.instrument.asm_blocks import (
     Arena,
     Options,
@@ -16,10 +17,12 @@ from tests.instrument.asm_blocks import (
     random_block,
     random_image,
 )
+from tests.instrument.asm_native import recorded_signals
 
 pytestmark = pytest.mark.x86_64
 
 BLOCKS = 1500
+FAULTS = 400
 BLOCKS_AN_ENGINE = 500
 """The code cache is given back with the engine."""
 
@@ -31,14 +34,27 @@ def arena() -> Iterator[Arena]:
     arena.close()
 
 
+def wrong(arena: Arena, detail: Detail, seeds: range, options: Options) -> Iterator[str]:
+    """Yield what the first of some random blocks left that translation changes."""
+    with recorded_signals(), Engine(detail) as engine:
+        for seed in seeds:
+            block = random_block(seed, arena, options)
+            image = random_image(seed, block)
+            expected = native_run(block, image)
+            engine.forget()  # the slot holds another block than before
+            got = native_run(block, image, entry=engine.entry(block.entry), signals=False)
+            found = differences(expected, got, arena, flags_after_faults=detail == "bytes")
+            if found:
+                yield f"seed {seed}, {expected.fault}\n{listing(block)}\n" + "\n".join(found)
+
+
 @pytest.mark.parametrize("detail", ["flops", "bytes"])
-def test_translated_blocks_leave_what_native_ones_leave(arena: Arena, detail: str) -> None:
+def test_translated_blocks_leave_what_native_ones_leave(arena: Arena, detail: Detail) -> None:
     for first in range(0, BLOCKS, BLOCKS_AN_ENGINE):
-        with Engine(detail) as engine:
-            for seed in range(first, first + BLOCKS_AN_ENGINE):
-                block = random_block(seed, arena, Options(faults=0.0))
-                image = random_image(seed, block)
-                expected = native_run(block, image)
-                engine.forget()  # the slot holds another block than before
-                got = native_run(block, image, entry=engine.entry(block.entry), signals=False)
-                assert not differences(expected, got, arena), f"seed {seed}\n{listing(block)}"
+        seeds = range(first, first + BLOCKS_AN_ENGINE)
+        assert not next(wrong(arena, detail, seeds, Options(faults=0)), None)
+
+
+@pytest.mark.parametrize("detail", ["flops", "bytes"])
+def test_faults_show_the_original_address_and_registers(arena: Arena, detail: Detail) -> None:
+    assert not next(wrong(arena, detail, range(FAULTS), Options(faults=1, length=(1, 20))), None)

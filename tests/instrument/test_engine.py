@@ -80,9 +80,7 @@ def test_code_that_cannot_be_decoded_fails_only_when_it_is_reached() -> None:
     import mmap
 
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    page.write(
-        bytes.fromhex("85ff7401c306")
-    )  # test edi, edi; je +1; ret; (06 is invalid)
+    page.write(bytes.fromhex("85ff7401c306"))  # test edi, edi; je +1; ret; (06 is invalid)
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
     with Engine("bytes") as engine:
         engine.call(start, frame(1))
