@@ -90,6 +90,7 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
     for (uint32_t k = 0; k < count; k++)
         failed |= level_init(&sim->level[k], &levels[k], sim->line_bits);
     sim->front.line_bits = sim->line_bits;
+    sim->watch = CS_NONE;
     failed |= front_init(sim);
     for (uint32_t i = 0; i < CS_COMBINERS; i++)
         sim->combiner[i].line = CS_NONE;

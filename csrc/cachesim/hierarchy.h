@@ -16,10 +16,10 @@ static inline TARGET uint32_t remove_from(struct cachesim *sim, uint32_t k, uint
         set_remove(tags, level->blocks, (uint32_t)way);
     } else {
         size_t slot = (size_t)(tags - level->tags) + (uint32_t)way;
+        sim->removals += sim->front.stamp[slot] >= sim->watch;
         tags[way] = 0;
         sim->front.stamp[slot] = 0;
         sim->front.key[slot] = CS_NONE;
-        sim->removals++;
     }
     return dirty;
 }
@@ -82,8 +82,9 @@ static inline TARGET uint32_t touch(struct cachesim *sim, struct cs_page *page, 
         victim = tags[way];
     }
     uint32_t slot = (uint32_t)(tags - level->tags) + (uint32_t)way;
-    tags[way] = tag;
-    sim->front.stamp[slot] = time;
+    sim->removals += victim && sim->front.stamp[slot] >= sim->watch;
+    set_tag(tags, (uint32_t)way, tag);
+    set_stamp(sim->front.stamp + (tags - level->tags), (uint32_t)way, time);
     uint64_t known = (page->loaded | page->stored) >> in_page & 1; /* a prefetch alone does not make a line known */
     sim->front.key[slot] = (virtual_line << 1 | (page->stored >> in_page & tag >> 31)) | (known - 1) | sim->front_off;
     sim->front.guess[cachesim_guess(virtual_line)] = (uint16_t)slot;
@@ -152,12 +153,6 @@ static TARGET void accesses(struct cachesim *sim, const uint64_t *addresses, con
             cachesim_fast(sim, addresses[i], bytes[i] ? bytes[i] : 1, kinds[i]);
 }
 
-static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
-                        const uint32_t *bytes, const uint32_t *kind, uint64_t count)
-{
-    for (uint64_t k = 0; k < count; k++)
-        for (uint32_t i = 0; i < n; i++)
-            access_any(sim, start[i] + k * (uint64_t)stride[i], bytes[i], kind[i]);
-}
+#include "loop.h"
 
 const struct cs_operations OPERATIONS = {access_any, accesses, loop, remove_everywhere};

@@ -86,7 +86,8 @@ struct cachesim {
     uint32_t levels, line_bits, page_line_bits;
     uint32_t error;
     uint64_t not_hits;
-    uint64_t removals; /* lines taken out of level 1 other than by a fill */
+    /* For loops: how many lines left level 1 that were used at this time or later. */
+    uint64_t watch, removals;
     uint64_t front_off; /* all ones if level 1 has more slots than a guess can tell: then all keys are unknown */
     struct cs_level level[CS_MAX_LEVELS];
 

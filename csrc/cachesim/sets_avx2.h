@@ -88,3 +88,17 @@ static inline TARGET uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks
     }
     return 0; /* the least is one of them */
 }
+
+static inline TARGET void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
+{
+    __m256i *row = (__m256i *)(tags + (way & ~7u));
+    __m256i there = _mm256_cmpeq_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int)way & 7));
+    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi32((int)tag), there));
+}
+
+static inline TARGET void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
+{
+    __m256i *row = (__m256i *)(stamps + (way & ~3u));
+    __m256i there = _mm256_cmpeq_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x((int)way & 3));
+    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi64x((long long)time), there));
+}

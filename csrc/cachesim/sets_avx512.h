@@ -65,3 +65,17 @@ static inline TARGET uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks
     }
     return 0; /* the least is one of them */
 }
+
+static inline TARGET void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
+{
+    uint32_t *block = tags + (way & ~15u);
+    __mmask16 there = (__mmask16)(1u << (way & 15));
+    _mm512_store_si512(block, _mm512_mask_set1_epi32(_mm512_load_si512(block), there, (int)tag));
+}
+
+static inline TARGET void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
+{
+    uint64_t *row = stamps + (way & ~7u);
+    __mmask8 there = (__mmask8)(1u << (way & 7));
+    _mm512_store_si512(row, _mm512_mask_set1_epi64(_mm512_load_si512(row), there, (long long)time));
+}

@@ -4,6 +4,8 @@
  *   set_front   moves ways 0..way-1 one place back, puts tag in front and returns what stood in way
  *   set_remove  closes the gap that a line taken out of way leaves; the last way becomes empty
  *   set_oldest  way with the smallest of a set's stamps
+ *   set_tag, set_stamp  write one tag or stamp; with vectors, by writing the vector it is part of: a narrow store would keep
+ *               the next load of the vector waiting until it has reached the cache
  */
 static inline int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
@@ -36,4 +38,14 @@ static inline uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks)
     for (uint32_t way = 1; way < blocks * CS_BLOCK; way++)
         oldest = stamps[way] < stamps[oldest] ? way : oldest;
     return oldest;
+}
+
+static inline void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
+{
+    tags[way] = tag;
+}
+
+static inline void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
+{
+    stamps[way] = time;
 }
