@@ -10,7 +10,7 @@ from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds
 from .roofline import Observation, Placement, place, precision_of
 
 if TYPE_CHECKING:
-    from .count.base import Measurement
+    from .count.base import Count, Measurement
     from .machine.model import Machine
     from .run.execute import KernelRun
 
@@ -74,11 +74,23 @@ def _place(
         run.case.spec.threads,
         run.case.declared_flops,
         run.case.declared_bytes,
-        moved.l1_l2_bytes.value if moved is not None else None,
-        moved.l2_l3_bytes.value if moved is not None else None,
+        _delivered(moved.l1_l2_bytes, machine, "L2") if moved is not None else None,
+        _delivered(moved.l2_l3_bytes, machine, "L3") if moved is not None else None,
         notes,
     )
     return place(observation, machine.ceilings)
+
+
+def _delivered(between: Count, machine: Machine, level: str) -> float | None:
+    """Return the bytes of a boundary in the convention of the roofs of the cache below it.
+
+    A cache that is filled by the victims of the level above takes a line, dirty or clean, for each line it
+    delivers; the model counts both directions, the loops that measure its roof count what is delivered.
+    """
+    cache = next((one for one in machine.caches if one.name == level), None)
+    if between.value is None or cache is None or cache.fill != "victim":
+        return between.value
+    return between.value / 2
 
 
 def _ledger(

@@ -10,6 +10,7 @@ from counteroof.assemble import assemble
 from counteroof.count.base import FlopClass, Measurement, unavailable
 from counteroof.count.select import nothing_counted
 from counteroof.formula import Formula
+from counteroof.machine.model import Fill
 from counteroof.results import from_json, to_json
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
@@ -151,16 +152,20 @@ def test_threads_reach_the_roof() -> None:
     assert placed.fraction == pytest.approx(32 * N / 90e9 / 0.0125)
 
 
-def test_cache_levels_bind_a_resident_kernel() -> None:
+@pytest.mark.parametrize(("fill", "delivered"), [("inclusive", 1e9), ("victim", 0.5e9)])
+def test_a_cache_binds_a_resident_kernel_by_what_it_delivers(fill: Fill, delivered: float) -> None:
+    # a victim cache takes a line for each that it delivers, and its roof does not count those
     resident = factories.measurement(
         2 * N, factories.triad().arrays, read=0, write=0, l2_l3_bytes=factories.modelled(1e9)
     )
     roofs = factories.machine(
         (factories.bandwidth("DRAM", 50), factories.bandwidth("L3 triad", 100, level="l3"))
     )
+    roofs = replace(roofs, caches=tuple(replace(one, fill=fill) for one in roofs.caches))
     placed = assemble(made(resident), roofs).placement
     assert placed is not None
     assert (placed.bound, placed.ceiling) == ("l3", "L3 triad")
+    assert placed.fraction == pytest.approx(delivered / 100e9 / 0.0125)
 
 
 def test_a_failed_kernel_keeps_what_it_had() -> None:

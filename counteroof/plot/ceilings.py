@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..machine.model import Ceiling
-from ..report.legend import conditions
 from . import style
 from .geometry import Box
 from .labels import Request, place
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _STEP = 8.0
 """Pixels between the places tried along a line."""
+
+_CLOSE = 2.5
+"""Points between two lines below which they share a label."""
 
 _AWAY = (2.0, 8.0, 15.0, 23.0, 32.0, 42.0, 54.0, 68.0, 84.0)
 """How far from its line a label may stand, in pixels."""
@@ -104,28 +107,39 @@ def _label_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
     if not panel.bandwidths:
         return
     roof, *lower = panel.bandwidths
-    _label_slope(paper, axes, panel, roof, ceiling_label(roof), above=True)
+    _label_slope(paper, axes, panel, (roof,), above=True)
     if lower:
-        _label_slope(paper, axes, panel, lower[-1], _together(lower), above=False)
+        _label_slope(paper, axes, panel, lower, above=False)
 
 
-def _together(ceilings: Sequence[Ceiling]) -> str:
-    """Return one label for several ceilings; what was the same for all is said once."""
-    if len({conditions(one) for one in ceilings}) > 1:
-        return "\n".join(ceiling_label(one) for one in ceilings)
-    values = "; ".join(f"{one.name}: {units.bandwidth(one.value)}" for one in ceilings)
-    return f"{values} ({conditions(ceilings[0])})"
-
-
-def _label_slope(
-    paper: Paper, axes: Axes, panel: Panel, ceiling: Ceiling, words: str, *, above: bool
-) -> None:
-    start, end = _bandwidth_ends(axes, panel, ceiling)
+def _label_slope(paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceiling], *, above: bool) -> None:
+    """Write one label beside the lowest of these lines: in one row, else in more, else anywhere."""
+    start, end = _bandwidth_ends(axes, panel, ceilings[-1])
     start_px, end_px = paper.pixels(axes, *start), paper.pixels(axes, *end)
     angle = math.degrees(math.atan2(end_px[1] - start_px[1], end_px[0] - start_px[0]))
     colour = style.ROOF if above else style.LOWER
-    text = paper.text(words, style.FONT - 0.5, colour, f"ceiling:{ceiling.name}", angle)
+    name = f"ceiling:{ceilings[0].name}"
+    words = ceiling_label(*ceilings)
+    text = paper.text(words, style.FONT - 1, colour, name, angle)
+    for rows in (1, 2) if len(ceilings) > 1 else (1,):
+        text.set_text(_broken(words, rows))
+        if _put_beside_slope(paper, axes, text, start_px, end_px, above=above):
+            return
+    _put_anywhere(paper, axes, text, ((start_px[0] + end_px[0]) / 2, (start_px[1] + end_px[1]) / 2))
+
+
+def _broken(words: str, rows: int) -> str:
+    """Return a joint label in rows of about the same length, broken between ceilings only."""
+    kept = words.replace(" ", "\xa0").replace(",\xa0", ", ").replace("\xa0(", " (")
+    return textwrap.fill(kept, math.ceil(len(words) / rows) + 12 * (rows > 1)).replace("\xa0", " ")
+
+
+def _put_beside_slope(
+    paper: Paper, axes: Axes, text: Text, start_px: Point, end_px: Point, *, above: bool
+) -> bool:
+    """Put a rotated text beside a line where it is free; return whether there was such a place."""
     width, height = paper.size(text)
+    angle = text.get_rotation()
     bounds = paper.box(axes)
     for side in (1, -1) if above else (-1, 1):
         for away in _AWAY:
@@ -135,8 +149,8 @@ def _label_slope(
                     bead.overlaps(taken) for bead in covered for taken in paper.obstacles
                 ):
                     paper.put_rotated(text, centre, covered)
-                    return
-    _put_anywhere(paper, axes, text, ((start_px[0] + end_px[0]) / 2, (start_px[1] + end_px[1]) / 2))
+                    return True
+    return False
 
 
 def _along_slope(start: Point, end: Point, width: float, away: float) -> Iterator[Point]:
@@ -152,9 +166,10 @@ def _along_slope(start: Point, end: Point, width: float, away: float) -> Iterato
 def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
     bounds = paper.box(axes)
     lowest = axes.get_xlim()[0]
-    for index, ceiling in enumerate(panel.computes):
+    for index, group in enumerate(_close_together(paper, axes, panel.computes)):
+        ceiling = group[0]
         colour = style.LOWER if index else style.ROOF
-        text = paper.text(ceiling_label(ceiling), style.FONT - 0.5, colour, f"ceiling:{ceiling.name}")
+        text = paper.text(ceiling_label(*group), style.FONT - 1, colour, f"ceiling:{ceiling.name}")
         width, height = paper.size(text)
         start_x, y = paper.pixels(axes, _ridge_x(panel, ceiling, lowest), units.giga(ceiling.value))
         # above the roof there is room to the left of its ridge, below it there is not
@@ -164,6 +179,20 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
             _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
         else:
             paper.put(text, box)
+
+
+def _close_together(paper: Paper, axes: Axes, ceilings: Sequence[Ceiling]) -> list[list[Ceiling]]:
+    """Return the ceilings, highest first, in groups whose lines lie too close for a label each."""
+    groups: list[list[Ceiling]] = []
+    last = math.inf
+    for ceiling in ceilings:
+        y = paper.pixels(axes, axes.get_xlim()[0], units.giga(ceiling.value))[1]
+        if last - y < paper.points(_CLOSE):
+            groups[-1].append(ceiling)
+        else:
+            groups.append([ceiling])
+        last = y
+    return groups
 
 
 def _beside_line(
@@ -207,7 +236,7 @@ def _put_anywhere(paper: Paper, axes: Axes, text: Text, anchor: Point) -> None:
 
 
 def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
-    """Mark where the DRAM roof meets each compute ceiling, with the intensity."""
+    """Mark where the DRAM roof meets each compute ceiling, with the intensity where there is room."""
     low, high = axes.get_xlim()
     bounds = paper.box(axes)
     requests, texts = [], []
@@ -230,10 +259,10 @@ def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
         text = paper.text(words, style.FONT - 1, style.LOWER if index else style.ROOF, f"ridge:{index}")
         requests.append(Request(*paper.size(text), px, py, 5.0, bounds))
         texts.append(text)
-    for request, text, spot in zip(
-        requests, texts, place(requests, paper.obstacles, paper.line_points(), paper.texts), strict=True
-    ):
-        if spot is None:
+    spots = place(requests, paper.obstacles, paper.line_points(), paper.texts)
+    for request, text, spot in zip(requests, texts, spots, strict=True):
+        # the ridge of the roof is named at any rate, a lower one only beside its mark
+        if spot is None or (spot.leader is not None and text is not texts[0]):
             text.remove()
             continue
         paper.put(text, spot.box)

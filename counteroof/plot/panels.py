@@ -19,6 +19,9 @@ from ..roofline import Bound, Roof, choose_roof, dram_ceilings, ridge
 LONGEST_NAME = 30
 """Characters of a kernel's name on the picture; the middle of longer ones is cut out."""
 
+_MOST_TOGETHER = 4
+"""Ceilings that are named one by one in a joint label."""
+
 _SAME = 1.02
 """Declared and true positions closer than this factor need no arrow."""
 
@@ -172,10 +175,33 @@ def shortened(name: str) -> str:
     return f"{name[: LONGEST_NAME - tail - 1]}\u2026{name[-tail:]}"
 
 
-def ceiling_label(ceiling: Ceiling) -> str:
-    """Return a ceiling's label: name, value, and what it was measured with."""
-    value = units.bandwidth(ceiling.value) if ceiling.kind == "bandwidth" else units.flop_rate(ceiling.value)
-    return f"{ceiling.name}: {value} ({conditions(ceiling)})"
+def ceiling_label(*ceilings: Ceiling) -> str:
+    """Return the label of a ceiling, or of several in one: names, values, and what they were measured with.
+
+    Words that all names begin with are said once. Of more than four (highest first) only the highest and the
+    lowest are named.
+    """
+    if len(ceilings) > _MOST_TOGETHER:
+        both = ceiling_label(ceilings[0], ceilings[-1])
+        together = f"{len(ceilings)} of them, {conditions(*ceilings)}"
+        return both.replace(conditions(ceilings[0], ceilings[-1]), together).replace(", ", " to ", 1)
+    common = 0
+    words = [ceiling.name.split() for ceiling in ceilings]
+    while len(words) > 1 and all(len(one) > common + 1 and one[common] == words[0][common] for one in words):
+        common += 1
+    names = [" ".join(one[common if index else 0 :]) for index, one in enumerate(words)]
+    values = [_value(ceiling).split(" ") for ceiling in ceilings]
+    if len({unit for _, unit in values}) == 1 and len(ceilings) > 1:
+        texts = [f"{name} {number}" for name, (number, _) in zip(names, values, strict=True)]
+        texts[-1] += f" {values[-1][1]}"
+    else:
+        texts = [f"{name}: {' '.join(value)}" for name, value in zip(names, values, strict=True)]
+    return f"{', '.join(texts)} ({conditions(*ceilings)})"
+
+
+def _value(ceiling: Ceiling) -> str:
+    rate = units.bandwidth if ceiling.kind == "bandwidth" else units.flop_rate
+    return rate(ceiling.value)
 
 
 def _title(results: Results) -> str:

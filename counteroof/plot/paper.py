@@ -130,6 +130,7 @@ class Paper:
             color=colour,
             ha="center",
             va="center",
+            multialignment="left",
             rotation=rotation,
             rotation_mode="anchor",
             parse_math=False,

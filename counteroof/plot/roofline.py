@@ -81,7 +81,7 @@ def _draw(shown: Picture) -> Figure:
     rows = math.ceil(len(shown.panels) / columns)
     most = max(max(len(panel.placed), len(panel.resident)) for panel in shown.panels)
     height = min(_TALLEST, max(5.4, 0.12 * most + 2.4))
-    width = 9.6 if columns == 1 else 6.6
+    width = 9.6 if columns == 1 else 7.0
     strip = _strip_width(shown.panels)
     total_width = _LEFT + columns * (width + strip) + (columns - 1) * _GAP + _RIGHT
     remarks = [line for remark in shown.remarks for line in textwrap.wrap(remark, int(total_width * 16.5))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from .. import units
 from ..machine.model import Ceiling
@@ -65,18 +65,35 @@ def ceiling_text(ceiling: Ceiling) -> str:
     return f"{ceiling.name}: {value} ({conditions(ceiling)})"
 
 
-def conditions(ceiling: Ceiling) -> str:
-    """Return under what conditions a ceiling was measured: precision, ISA, FMA, threads, clock."""
+def conditions(*ceilings: Ceiling) -> str:
+    """Return what ceilings were measured with, as far as it is not in their names and the same for all.
+
+    That is precision, ISA, FMA or not, threads, and the clock or its range.
+    """
+    names = " ".join(one.name for one in ceilings).casefold()
     parts = [
-        part
-        for part in (ceiling.precision, ceiling.isa)
-        if part and part.casefold() not in ceiling.name.casefold()
+        next(iter(values))
+        for values in ({one.precision for one in ceilings}, {one.isa for one in ceilings})
+        if len(values) == 1 and (text := next(iter(values))) and text.casefold() not in names
     ]
-    if ceiling.fma is False and "fma" not in ceiling.name.casefold() and ceiling.isa != "scalar":
+    scalar = all(one.isa == "scalar" for one in ceilings)
+    if all(one.fma is False for one in ceilings) and "fma" not in names and not scalar:
         parts.append("without FMA")
-    parts.append("1 thread" if ceiling.threads == 1 else f"{ceiling.threads} threads")
-    parts.append(units.hertz(ceiling.clock_hz) if ceiling.clock_hz else "clock unknown")
-    return ", ".join(parts)
+    for count in sorted({one.threads for one in ceilings}):
+        parts.append("1 thread" if count == 1 else f"{count} threads")
+    parts.append(_clocks([one.clock_hz for one in ceilings]))
+    return ", ".join(part for part in parts if part)
+
+
+def _clocks(clocks: Sequence[float | None]) -> str:
+    known = [clock for clock in clocks if clock]
+    if not known:
+        return "clock unknown"
+    low, high = min(known), max(known)
+    # of several the third digit is noise
+    texts = dict.fromkeys(units.hertz(clock, 3 if low == high else 2) for clock in (low, high))
+    text = " to ".join(texts)
+    return text if len(known) == len(clocks) else f"{text} or unknown"
 
 
 def notes(results: Results) -> list[str]:

@@ -140,6 +140,28 @@ def test_a_ceilings_label_says_precision_isa_fma_threads_and_clock() -> None:
     )
 
 
+def test_several_ceilings_share_a_label_that_repeats_nothing() -> None:
+    slopes = (bandwidth("DRAM copy", 60.9), bandwidth("DRAM copy NT", 53.5, clock_hz=4.02e9))
+    assert ceiling_label(*slopes) == (
+        "DRAM copy 60.9, copy NT 53.5 GB/s (AVX-512, 1 thread, 4.0 GHz to 4.2 GHz)"
+    )
+    flat = (
+        compute("f64 AVX-512 FMA", 130.2, "f64"),
+        compute("f64 AVX-512 ADD+MUL 1:1", 129, "f64", fma=False),
+        compute("f64 scalar", 0.9, "f64", "scalar", clock_hz=None),
+    )
+    assert ceiling_label(*flat[:2]) == ("f64 AVX-512 FMA 130, ADD+MUL 1:1 129 GFLOP/s (1 thread, 4.18 GHz)")
+    assert ceiling_label(*flat) == (
+        "f64 AVX-512 FMA: 130 GFLOP/s, AVX-512 ADD+MUL 1:1: 129 GFLOP/s, scalar: 900 MFLOP/s "
+        "(1 thread, 4.18 GHz or unknown)"
+    )
+
+
+def test_of_many_ceilings_the_highest_and_the_lowest_are_named() -> None:
+    many = [bandwidth(f"DRAM loop {i}", 60 - i) for i in range(6)]
+    assert ceiling_label(*many) == "DRAM loop 0 60.0 to 5 55.0 GB/s (6 of them, AVX-512, 1 thread, 4.18 GHz)"
+
+
 def test_long_names_lose_their_middle() -> None:
     assert shortened("short") == "short"
     assert shortened("two\nlines") == "two lines"
