@@ -7,11 +7,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 say() { printf '== %s\n' "$*" >&2; }
 
-on_debian() { command -v apt-get >/dev/null; }
-
-# install_packages PACKAGE... : as root on Debian or Ubuntu; fails if it is not that, or apt-get fails.
+# install_packages PACKAGE... : as root on Debian or Ubuntu; fails elsewhere, and if apt-get fails.
 install_packages() {
-    on_debian && [ "$(id -u)" = 0 ] || return 1
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
     say "installing $*"
     export DEBIAN_FRONTEND=noninteractive
     # The lists of a fresh container are empty, those of an old one out of date: fetch them and try again.
@@ -19,27 +17,14 @@ install_packages() {
         { apt-get update -qq >/dev/null && apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
 }
 
-# need WHAT PACKAGE... : get the packages, or say what is missing and how to get it, and stop.
-need() {
-    local what=$1
-    shift
-    install_packages "$@" && return
-    if on_debian; then
-        say "$what is missing; install it: sudo apt-get install $*"
-    else
-        say "$what is missing; install it with your system's package manager (on Debian: apt-get install $*)"
-    fi
-    exit 1
-}
-
-# want WHAT PACKAGE... : like need, but goes on without.
+# want WHAT PACKAGE... : get the packages, or say how to and go on without.
 want() {
     local what=$1
     shift
     install_packages "$@" || say "$what is not here; to have it: sudo apt-get install $*"
 }
 
-# Print a Python of 3.11 or newer.
+# Print a Python of 3.11 or newer, if there is one.
 find_python() {
     local name
     for name in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -49,27 +34,59 @@ find_python() {
             return
         fi
     done
-    return 1
+}
+
+# Find what is missing: one line each into the array `missing`, its packages into the array `packages`.
+look() {
+    local python version
+    missing=() packages=()
+    python=$(find_python)
+    if [ -z "$python" ]; then
+        if version=$(python3 --version 2>&1); then
+            missing+=("Python 3.11 or newer (python3 is $version)")
+            python=python3.11
+        else
+            missing+=("Python 3.11 or newer")
+            python=python3
+        fi
+        packages+=("$python" "$python-venv" "$python-dev")
+    else
+        "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+            { missing+=("the venv module of $python"); packages+=("$python-venv"); }
+        "$python" - <<'END' || { missing+=("Python.h for $python"); packages+=("$python-dev"); }
+import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
+END
+    fi
+    if ! command -v "${CC:-cc}" >/dev/null; then
+        missing+=("a C compiler (${CC:-cc})")
+        packages+=(gcc libc6-dev)
+    elif ! echo '#include <stdio.h>' | "${CC:-cc}" -x c -fsyntax-only - 2>/dev/null; then
+        missing+=("the headers of the C library")
+        packages+=(libc6-dev)
+    fi
+}
+
+# Get what is missing, or say what it is and how to get it, and stop.
+need() {
+    local item
+    look
+    [ ${#missing[@]} = 0 ] && return
+    if install_packages "${packages[@]}"; then
+        look
+        [ ${#missing[@]} = 0 ] && return
+    fi
+    for item in "${missing[@]}"; do say "missing: $item"; done
+    say "install it, on Debian or Ubuntu: sudo apt-get install ${packages[*]}"
+    exit 1
 }
 
 # make_environment FOLDER PIP-ARGUMENT... : a virtual environment with counteroof installed as the arguments say.
 make_environment() {
     local folder=$1 python
     shift
-    if ! python=$(find_python); then
-        if command -v python3 >/dev/null; then
-            need "Python 3.11 or newer (this is $(python3 --version 2>&1))" python3.11
-        else
-            need "Python" python3
-        fi
-        python=$(find_python) || { say "found no Python of 3.11 or newer"; exit 1; }
-    fi
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || need "$python's venv module" "$python-venv"
-    command -v "${CC:-cc}" >/dev/null || need "a C compiler" gcc libc6-dev
-    local header='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
-    "$python" -c "$header" || need "Python.h" "$python-dev"
-    echo 'int main(void) { return 0; }' | "${CC:-cc}" -x c -o /dev/null - 2>/dev/null || need "the C library's headers" libc6-dev
-
+    need
+    python=$(find_python)
     # An environment of an interrupted run, or of a Python that is gone, is made again.
     if ! "$folder/bin/python" -c 'import pip' 2>/dev/null; then
         say "making $folder with $("$python" --version)"
