@@ -27,7 +27,6 @@ AGAIN = "fetched again"
 WRITTEN_AGAIN = "written back more than once"
 OTHER_DATA = "stack, tables and other data"
 STAYED = "stayed in cache"
-LEFT_BEHIND = "left in cache by the previous call"
 NO_ARRAY = "not attributed to any array"
 NOT_TOLD = "not told apart"
 MODELLED = "modelled"
@@ -42,11 +41,10 @@ MEANINGS = {
     NOT_MOVED: "bytes of the formula that stayed in cache, or were never touched",
     WRITE_ALLOCATE: "lines read because they were about to be written",
     READ_OR_ALLOCATE: "this counter does not say whether a line's first fetch was for a load or for a store",
-    AGAIN: "lines read from memory once more in the same call",
+    AGAIN: "lines read from memory that had been in cache before, in this call or when it began",
     WRITTEN_AGAIN: "lines written to memory once more in the same call",
     OTHER_DATA: "traffic of no argument",
     STAYED: "lines loaded or stored that did not need memory",
-    LEFT_BEHIND: "lines moved beyond those this call touched",
     NO_ARRAY: "total minus the sum of the arrays",
     NOT_TOLD: "the counter gives no traffic by array, so the causes cannot be told apart",
     MODELLED: "DRAM bytes of the cache model",
@@ -164,7 +162,16 @@ def _causes(declared: int, modelled: int, arrays: tuple[ArrayTraffic, ...]) -> l
     steps.append(LedgerLine(more if needed > 0 else less, needed))
     steps.append(LedgerLine(NO_ARRAY, modelled - attributed))
     order = list(MEANINGS)
-    return sorted(steps, key=lambda step: order.index(step.cause))
+    return sorted(_merged(steps), key=lambda step: order.index(step.cause))
+
+
+def _merged(steps: Iterable[LedgerLine]) -> list[LedgerLine]:
+    """Return the steps with those of the same cause and array added up."""
+    sums: dict[tuple[str, str | None], int] = {}
+    for step in steps:
+        key = (step.cause, step.array)
+        sums[key] = sums.get(key, 0) + (step.bytes or 0)
+    return [LedgerLine(cause, size, array) for (cause, array), size in sums.items()]
 
 
 def _repeats(array: ArrayTraffic) -> list[LedgerLine]:
@@ -191,10 +198,14 @@ def _reach_known(array: ArrayTraffic) -> bool:
 
 
 def _stayed(array: ArrayTraffic) -> LedgerLine:
-    """Return the lines one array touched that memory never saw, as a negative number."""
+    """Return the lines one array touched that memory never saw, as a negative number.
+
+    If more lines moved than needed to, some were in cache when the call began, were stored to without a
+    fetch, left, and were then read: fetched again.
+    """
     touched = (array.touched_read_bytes or 0) + (array.touched_write_bytes or 0)
     moved = array.unique_read_bytes - (array.first_write_allocate_bytes or 0) + array.unique_write_bytes
-    return LedgerLine(STAYED if moved <= touched else LEFT_BEHIND, moved - touched, array.name)
+    return LedgerLine(STAYED if moved <= touched else AGAIN, moved - touched, array.name)
 
 
 def _moved(array: ArrayTraffic) -> int:

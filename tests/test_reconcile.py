@@ -74,6 +74,20 @@ def test_repeated_fetches_and_writes_have_lines_of_their_own() -> None:
     ]
 
 
+def test_lines_that_were_in_cache_at_first_and_fetched_later_are_fetched_again() -> None:
+    # 1000 bytes stored to while still in cache from the call before, of which 300 were read back later
+    work = traffic(
+        "work",
+        read=350,
+        write=1000,
+        unique_read_bytes=300,
+        touched_read_bytes=0,
+        touched_write_bytes=1000,
+        first_write_allocate_bytes=0,
+    )
+    assert plain(ledger(1000, measurement(1, (work,))))[1:-2] == [("fetched again", 350, "work")]
+
+
 def test_write_allocates_of_repeated_fetches_count_as_fetched_again() -> None:
     # 100 bytes of lines, each fetched for a store three times
     stores = traffic("a", read=300, write=300, allocate=300, unique_read_bytes=100, unique_write_bytes=100)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .. import units
 from ..machine.model import Ceiling
+from ..reconcile import LedgerLine
 from ..results import KernelResult, Results
 from ..roofline import named
 from .columns import BOUNDS, NO_TRAFFIC, SOURCE_LETTERS
@@ -18,6 +19,9 @@ _HOW = {
     "imported": "imported from another tool's file",
 }
 
+
+_NEGLIGIBLE = 0.001
+"""Share of declared or actual bytes below which a cause is not named."""
 
 _MANY = 8
 """More names than this are not listed in full."""
@@ -94,6 +98,44 @@ def _clocks(clocks: Sequence[float | None]) -> str:
     texts = dict.fromkeys(units.hertz(clock, 3 if low == high else 2) for clock in (low, high))
     text = " to ".join(texts)
     return text if len(known) == len(clocks) else f"{text} or unknown"
+
+
+def ledgers(results: Results) -> list[str]:
+    """Return one line for each kernel with a cause of weight between its declared and its actual bytes."""
+    lines = []
+    for kernel in results.kernels:
+        weight = _weight(kernel.ledger)
+        if any(abs(line.bytes or 0) >= weight for line in kernel.ledger if not line.total):
+            lines.append(f"{kernel.label}: {ledger_text(kernel.ledger)}")
+    return lines
+
+
+def _weight(ledger: Sequence[LedgerLine]) -> float:
+    """Return the bytes from which a cause is named."""
+    return max(1.0, _NEGLIGIBLE * max((line.bytes or 0 for line in ledger if line.total), default=0))
+
+
+def ledger_text(ledger: Sequence[LedgerLine]) -> str:
+    """Return a ledger in one line; a cause's arrays stand together, and causes of no weight are added up."""
+    first, last = ledger[0], ledger[-1]
+    causes: dict[str, list[LedgerLine]] = {}
+    for line in ledger:
+        if not line.total and line.bytes is not None:
+            causes.setdefault(line.cause, []).append(line)
+    weight = _weight(ledger)
+    parts = ["nothing declared" if first.bytes is None else f"{units.byte_count(first.bytes)} declared"]
+    rest = 0
+    for cause, lines in causes.items():
+        total = sum(line.bytes or 0 for line in lines)
+        if abs(total) < weight:
+            rest += total
+            continue
+        arrays = [line.array for line in lines if line.array is not None]
+        whose = f" ({', '.join(arrays)})" if arrays else ""
+        parts.append(f"{units.signed_bytes(total)} {cause}{whose}")
+    if rest:
+        parts.append(f"{units.signed_bytes(rest)} other causes")
+    return f"{', '.join(parts)} = {units.byte_count(last.bytes)}"
 
 
 def notes(results: Results) -> list[str]:

@@ -157,6 +157,7 @@ def _source_text(kernel: KernelResult, quantity: str) -> str:
 def _sections(results: Results) -> list[tuple[str, list[str]]]:
     sections = [
         ("failed", legend.failures(results.kernels)),
+        ("from declared to actual bytes", legend.ledgers(results)),
         ("notes", legend.notes(results)),
         ("sources", legend.sources(results)),
     ]

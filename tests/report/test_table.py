@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from counteroof.count.base import ArrayTraffic, Count
-from counteroof.report import table
+from counteroof.reconcile import LedgerLine
+from counteroof.report import legend, table
 from counteroof.report.columns import COLUMNS
 from counteroof.results import Results
 
@@ -179,6 +180,37 @@ def test_a_roof_of_several_thread_counts_is_that_of_the_kernel() -> None:
     text = table.markdown(results(*kernels, ceilings=roofs))
     assert "bound DRAM = DRAM: 50.0 GB/s (AVX-512, 1 thread, 4.18 GHz)" in text
     assert "bound DRAM = DRAM: 90.0 GB/s (AVX-512, 2 threads, 4.18 GHz)" in text
+
+
+def test_the_way_from_declared_to_actual_bytes_is_told() -> None:
+    reads = measurement(1, (traffic("a", read=640_000), traffic("(other)", read=64)))
+    about = result("about", declared=(1, 640_000), counted=reads)
+    text = table.markdown(results(result(), about, RESIDENT))
+    section = text.partition("## From declared to actual bytes")[2].partition("##")[0].split("\n")
+    assert [line for line in section if line] == [
+        "- triad: 480 MB declared, +160 MB write-allocate (a) = 640 MB",
+        "- resident: 24.0 kB declared, -24.0 kB in the formula but not moved = 0 B",
+    ]
+
+
+def test_a_ledger_in_one_line_keeps_every_byte() -> None:
+    lines = (
+        LedgerLine("declared", 1_000_000),
+        LedgerLine("write-allocate", 300_000, "a"),
+        LedgerLine("write-allocate", 100_000, "b"),
+        LedgerLine("fetched again", 500, "a"),
+        LedgerLine("stack, tables and other data", 64),
+        LedgerLine("stayed in cache", -200_000, "c"),
+        LedgerLine("modelled", 1_200_564),
+        LedgerLine("actual", 1_200_564),
+    )
+    assert legend.ledger_text(lines) == (
+        "1.00 MB declared, +400 kB write-allocate (a, b), -200 kB stayed in cache (c), +564 B other causes "
+        "= 1.20 MB"
+    )
+    assert legend.ledger_text((LedgerLine("declared", None), LedgerLine("not told apart", 8), lines[-1])) == (
+        "nothing declared, +8 B other causes = 1.20 MB"
+    )
 
 
 def test_what_holds_for_all_kernels_is_said_once() -> None:
