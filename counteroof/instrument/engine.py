@@ -79,7 +79,8 @@ class Engine:
         )
         # cffi's extern "Python" function is one a process; it asks whichever engine runs.
         global _running
-        self._check(lib.instrument_start(lib.instrument_translate, model if model is not None else ffi.NULL))
+        translate = ffi.addressof(lib, "instrument_translate_apart")
+        self._check(lib.instrument_start(translate, model if model is not None else ffi.NULL))
         _running = self
         _define_callback()
 

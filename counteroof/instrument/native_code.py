@@ -58,6 +58,8 @@ THREAD_RUNTIMES = re.compile(r"/lib(gomp|omp|iomp5|tbb)[.-][^/]*$")
 """Libraries that run natively as a whole; the functions they are passed are counted."""
 CALLS_BACK = re.compile(r"parallel|task|teams|fork|barrier|sections|invoke")
 """Of their functions, those that are passed functions, or let other threads see what this one did."""
+PYTHON = re.compile(r"/(libpython3[^/]*|python3[.\d]*t?d?)$")
+"""Runs natively: the translator is Python too, and must not interrupt the interpreter in its work."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class NativeFunction:
 
     name: str
     calls_back: bool
+
+
+_PYTHON = NativeFunction("the Python interpreter", False)
 
 
 class NativeCode:
@@ -103,7 +108,11 @@ class NativeCode:
         if path is None:
             self._read_maps()  # something was loaded since
             path = self._path(address)
-        if path is None or not THREAD_RUNTIMES.search(path):
+        if path is None:
+            return None
+        if PYTHON.search(path):
+            return _PYTHON
+        if not THREAD_RUNTIMES.search(path):
             return None
         name = symbol_name(address)
         made = NativeFunction(

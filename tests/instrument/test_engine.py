@@ -98,6 +98,36 @@ def test_the_allocator_runs_natively_and_is_named() -> None:
     assert ctypes.string_at(copy) == b"some text"
 
 
+def test_the_interpreter_runs_natively_when_it_is_called_back() -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    def compare(a: int, b: int) -> int:
+        return ctypes.string_at(a, 1)[0] - ctypes.string_at(b, 1)[0]
+
+    data = ffi.new("char[]", b"interpreter")
+    start = int(ffi.cast("uintptr_t", data))
+    sort = frame(start, 11, 1, ctypes.cast(compare, ctypes.c_void_p).value or 0)
+    with Engine("bytes") as engine:
+        engine.call(function(None, "qsort"), sort)
+        assert "the Python interpreter" in engine.native_called
+    assert ffi.string(data) == bytes(sorted(b"interpreter"))
+
+
+def test_translation_leaves_a_pending_exception_alone() -> None:
+    """Translated code sets an exception, then comes to code that is still to be translated."""
+    raise_and_go_on = ctypes.pythonapi.PyErr_NoMemory
+    address = ctypes.cast(raise_and_go_on, ctypes.c_void_p).value or 0
+    code = bytes.fromhex("4883ec08 ffd7 eb00 31c0 eb00 4883c408 c3")  # call rdi; blocks; return 0
+    import mmap
+
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    with Engine("flops") as engine:
+        entry = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(engine.entry(start))
+        with pytest.raises(MemoryError):
+            entry(address)
+
+
 def test_two_engines_at_once_are_refused() -> None:
     from counteroof.errors import CounteroofError
 

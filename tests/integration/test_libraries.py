@@ -29,7 +29,7 @@ def test_results_are_those_of_a_native_run(name: str) -> None:
 
 
 def run(name: str) -> dict[str, dict[str, float]]:
-    """Run a work in a process of its own, on one thread, with the kernels that are made for this processor."""
+    """Run a work in a process of its own, on one thread and for this very processor."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
     ended = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-m", "tests.integration.libraries.measure", name],

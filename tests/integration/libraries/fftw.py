@@ -28,11 +28,7 @@ def execute(hook: Hook, plan: int) -> None:
 @work("FFTW", "fftw_execute, complex, 1-D")
 def one_dimension(hook: Hook) -> bytes:
     results = []
-    for n in (
-        1 << 14,
-        3 * 5 * 7 * 11 * 13,
-        10007,
-    ):  # split radix; mixed radices; a prime: Rader's or Bluestein's
+    for n in (1 << 14, 3 * 5 * 7 * 11 * 13, 10007):  # a power of two, mixed radices, a prime
         x, y = noise(n), np.zeros(n, complex)
         make = Hook()(fftw(), "fftw_plan_dft_1d", ADDRESS, INT, ADDRESS, ADDRESS, INT, INT)
         execute(hook, make(n, x.ctypes.data, y.ctypes.data, FORWARD, ESTIMATE))

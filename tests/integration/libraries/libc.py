@@ -1,4 +1,4 @@
-"""The C library: sorting with a callback, formatted text, regular expressions, wide use of the string functions."""
+"""The C library: sorting with a callback, numbers from and to text, regular expressions."""
 
 from __future__ import annotations
 

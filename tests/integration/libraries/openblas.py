@@ -82,9 +82,10 @@ def singular_values(hook: Hook) -> bytes:
         whole(-1),
     )
     hook(openblas(), "scipy_zgesdd_64_", None, *[ADDRESS] * 15, LONG)(
-        b"A", ctypes.byref(whole(m)), ctypes.byref(whole(n)), a.ctypes.data, ctypes.byref(whole(m)), s.ctypes.data,
-        u.ctypes.data, ctypes.byref(whole(m)), vt.ctypes.data, ctypes.byref(whole(n)), scratch.ctypes.data,
-        ctypes.byref(whole(20000)), reals.ctypes.data, wholes.ctypes.data, ctypes.byref(info), 1,
+        b"A", ctypes.byref(whole(m)), ctypes.byref(whole(n)), a.ctypes.data, ctypes.byref(whole(m)),
+        s.ctypes.data, u.ctypes.data, ctypes.byref(whole(m)), vt.ctypes.data, ctypes.byref(whole(n)),
+        scratch.ctypes.data, ctypes.byref(whole(20000)), reals.ctypes.data, wholes.ctypes.data,
+        ctypes.byref(info), 1,
     )  # fmt: skip
     assert info.value == 0
     return s.tobytes() + u.tobytes() + vt.tobytes()

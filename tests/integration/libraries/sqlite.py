@@ -10,8 +10,8 @@ ROW, DONE = 100, 101
 
 FILL = b"""
 create table item(id integer primary key, name text, price real, amount integer);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000)
-insert into item select i, 'item ' || (i * 7919 % 2003), (i * 31 % 1000) / 7.0, i % 13 from n;
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 600)
+insert into item select i, 'item ' || (i * 7919 % 601), (i * 31 % 1000) / 7.0, i % 13 from n;
 create index by_name on item(name);
 create table shop(name text primary key, items text) without rowid;
 insert into shop select 'shop ' || amount, group_concat(name) from item group by amount;
