@@ -176,6 +176,27 @@ class CacheModel:
             count,
         )
 
+    def start_origins(self) -> None:
+        """From now on count memory's lines by the number of the access that causes them, too."""
+        if lib.cachesim_origins_start(self.pointer):
+            raise CounteroofError("the cache model ran out of memory")
+
+    def set_origin(self, number: int) -> None:
+        """Give the accesses that follow a number from 1 up; stream i of a loop has that number plus i."""
+        lib.cachesim_set_origin(self.pointer, number)
+
+    def origins(self) -> tuple[list[int], list[int]]:
+        """Return the bytes read from memory, and those written to it, by number of the access.
+
+        A line read counts for the access that missed, a line written for the store that made it dirty. At
+        index 0 is what cannot be told, so both sums are those of :meth:`totals`.
+        """
+        known = lib.cachesim_origins(self.pointer, 0, 0, ffi.NULL, ffi.NULL)
+        reads, writes = ffi.new("uint64_t[]", known), ffi.new("uint64_t[]", known)
+        lib.cachesim_origins(self.pointer, 0, known, reads, writes)
+        line = self.line_bytes
+        return [line * count for count in reads], [line * count for count in writes]
+
     def reset(self) -> None:
         """Zero the counts and keep the contents: what follows is measured in the state the past left."""
         lib.cachesim_reset(self.pointer)

@@ -114,6 +114,7 @@ void cachesim_free(struct cachesim *sim)
     free(sim->front.stamp);
     free(sim->front.guess);
     cs_pages_free(sim);
+    cs_origins_free(sim);
     free(sim);
 }
 
@@ -181,6 +182,7 @@ void cachesim_reset(struct cachesim *sim)
     sim->not_hits = sim->front.clock;
     sim->non_temporal_lines = sim->partial_lines = 0;
     cs_pages_reset(sim);
+    cs_origins_reset(sim);
 }
 
 void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
@@ -194,6 +196,7 @@ void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
                 sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
         memset(level->tags, 0, tags * sizeof *level->tags);
     }
+    cs_origins_clean(sim);
     front_forget(sim);
     stamps_clear(sim);
 }

@@ -102,6 +102,19 @@ void cachesim_totals(struct cachesim *, struct cachesim_totals *);
 /* Traffic of one array, id -1 for all other data; 0, or -1 if there is no such array. */
 int cachesim_array(struct cachesim *, int id, struct cachesim_traffic *);
 
+/*
+ * Who causes the traffic with memory. From cachesim_origins_start on (0, or -1 if memory is short) lines are counted by the
+ * number of the access too, which the caller tells beforehand; in a loop, stream i has that number plus i. A line read counts for the access that missed, a line written for the store that made it dirty: the first
+ * to do so in level 1 since the line was last written to memory. A write-combining buffer counts for the store that opened
+ * it; if that found the line dirty, the write stays with whoever made it so. Number 0 has what was made dirty before the
+ * start; the sums over all numbers are the totals.
+ */
+int cachesim_origins_start(struct cachesim *);
+/* The number of the accesses that follow, from 1 up to 2^31 - 1. */
+void cachesim_set_origin(struct cachesim *, uint32_t number);
+/* Lines of n numbers since the last cachesim_reset; returns how many numbers there are. */
+uint32_t cachesim_origins(struct cachesim *, uint32_t first, uint32_t n, uint64_t *read_lines, uint64_t *write_lines);
+
 /* For tests and curiosity. */
 
 /* Physical line number of an address; 0 if its page was never touched. */

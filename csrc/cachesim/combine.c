@@ -10,7 +10,10 @@ static void close_buffer(struct cachesim *sim, struct cs_combiner *buffer)
     for (int i = 0; i < 4; i++)
         bytes += (uint32_t)__builtin_popcountll(buffer->mask[i]);
     if (bytes < 1u << sim->line_bits && !buffer->whole) {
+        uint32_t origin = sim->front.origin;
+        sim->front.origin = buffer->origin;
         cs_memory_read(sim, page, in_page, 1);
+        sim->front.origin = origin;
         sim->partial_lines++;
     }
     cs_memory_write(sim, page->line | in_page);
@@ -36,6 +39,9 @@ static struct cs_combiner *open_buffer(struct cachesim *sim, uint64_t line)
     page->stored |= UINT64_C(1) << cs_in_page(sim, line);
     chosen->whole = sim->do_->remove(sim, page->line | cs_in_page(sim, line), 0);
     chosen->line = line;
+    chosen->origin = sim->front.origin;
+    if (sim->origins)
+        cs_origin_dirtied(sim, page, cs_in_page(sim, line));
     sim->combiners++;
     return chosen;
 }

@@ -25,7 +25,14 @@ struct cachesim_front {
     uint64_t *key;
     uint16_t *guess; /* per hash of a virtual line: the slot it was last seen in */
     uint32_t line_bits;
+    uint32_t origin; /* number of the access that is made, see cachesim_origins_start */
 };
+
+/* As cachesim_set_origin. */
+static inline void cachesim_fast_origin(struct cachesim *sim, uint32_t number)
+{
+    ((struct cachesim_front *)sim)->origin = number;
+}
 
 static inline uint32_t cachesim_guess(uint64_t line)
 {

@@ -68,19 +68,22 @@ static inline TARGET uint32_t touch(struct cachesim *sim, struct cs_page *page, 
     page->loaded |= (uint64_t)(kind == CS_LOAD) << in_page & ~page->stored;
 
     struct cs_level *level = &sim->level[0];
-    uint32_t *tags = cs_tags(level, line), victim = 0;
+    uint32_t *tags = cs_tags(level, line), victim = 0, before;
     int way = set_find(tags, level->blocks, line);
     if (way >= 0) {
-        tag |= tags[way];
+        before = tags[way];
     } else {
         level->misses++;
         sim->not_hits++;
         if (sim->combiners)
             cs_combine_close_line(sim, virtual_line);
-        tag |= fetch_1(sim, line, page, store);
+        before = fetch_1(sim, line, page, store);
         way = (int)set_oldest(sim->front.stamp + (tags - level->tags), level->blocks);
         victim = tags[way];
     }
+    if (sim->origins && store && !(before & CS_DIRTY))
+        cs_origin_dirtied(sim, page, in_page);
+    tag |= before;
     uint32_t slot = (uint32_t)(tags - level->tags) + (uint32_t)way;
     sim->removals += victim && sim->front.stamp[slot] >= sim->watch;
     set_tag(tags, (uint32_t)way, tag);

@@ -43,6 +43,7 @@ struct cs_page {
     uint64_t number;         /* virtual address >> 12 */
     uint32_t line;           /* first physical line; 0 if the page was never touched */
     int32_t array;           /* id, -1 other, or CS_MIXED: ask line by line */
+    uint32_t *dirtied_by;    /* per line, for origins.c; NULL if nothing is known */
 } __attribute__((aligned(64)));
 #define CS_MIXED (-2)
 
@@ -77,6 +78,7 @@ struct cs_combiner {
     uint64_t line;    /* virtual line, CS_NONE if free */
     uint64_t mask[4]; /* bytes written */
     uint64_t used;    /* time of last use */
+    uint32_t origin;  /* number of the store that opened it */
     uint32_t whole;   /* the rest of the line is known too: the caches held it dirty */
 };
 
@@ -103,6 +105,7 @@ struct cachesim {
 
     struct cs_combiner combiner[CS_COMBINERS];
     uint32_t combiners; /* open ones */
+    struct cs_origins *origins; /* NULL if nobody asked */
     uint64_t clock;
     uint64_t non_temporal_lines, partial_lines;
 };
@@ -132,6 +135,14 @@ int32_t cs_line_array(const struct cachesim *, const struct cs_page *, uint32_t 
 void cs_pages_reset(struct cachesim *);
 /* Adds the distinct lines of one array, of none (-1) or of all (CS_MIXED). */
 void cs_distinct(const struct cachesim *, int32_t array, struct cachesim_traffic *);
+
+/* origins.c: who caused the traffic with memory */
+void cs_origins_free(struct cachesim *);
+void cs_origins_reset(struct cachesim *);
+void cs_origins_clean(struct cachesim *); /* nothing is dirty any more */
+void cs_origin_read(struct cachesim *);
+void cs_origin_written(struct cachesim *, struct cs_page *, uint32_t in_page);
+void cs_origin_dirtied(struct cachesim *, struct cs_page *, uint32_t in_page);
 
 /* combine.c: write-combining buffers */
 void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */
@@ -233,6 +244,8 @@ static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, ui
     traffic->write_allocate_lines += store;
     page->read_for_store |= (uint64_t)store << in_page & ~page->read;
     page->read |= UINT64_C(1) << in_page;
+    if (sim->origins)
+        cs_origin_read(sim);
 }
 
 static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
@@ -241,6 +254,8 @@ static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
     uint32_t in_page = cs_in_page(sim, line);
     cs_traffic(sim, page, in_page)->write_lines++;
     page->written |= UINT64_C(1) << in_page;
+    if (sim->origins)
+        cs_origin_written(sim, page, in_page);
 }
 
 #endif

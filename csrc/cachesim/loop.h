@@ -45,6 +45,7 @@ struct walk {
     struct stream *stream;
     uint32_t n, sleepers; /* sleepers: streams that stay on a line for more than an iteration, at times */
     uint64_t count, period, next, accesses;
+    uint32_t origin;       /* number of the first stream's accesses */
     uint64_t base;         /* time of iteration 0, if it were part of this stretch */
     uint64_t first, start; /* first iteration of this stretch; time at which the iteration before it began */
 };
@@ -172,6 +173,7 @@ static TARGET void access_stream(struct walk *walk, const struct stream *stream,
 {
     struct cachesim *sim = walk->sim;
     uint64_t clock = sim->front.clock;
+    sim->front.origin = walk->origin + (uint32_t)(stream - walk->stream);
     access_any(sim, stream->start + iteration * stream->stride, stream->bytes, stream->kind);
     walk->accesses += sim->front.clock - clock;
 }
@@ -225,6 +227,7 @@ static TARGET int carry_out(struct walk *walk, const struct batch *batch, uint64
             sim->watch = now == walk->first ? walk->start : walk->base + (now - 1) * walk->period;
         }
         sim->front.clock = time_of(walk, now, stream) - 1;
+        sim->front.origin = walk->origin + event->stream;
         if (stream->lazy) {
             count_hits(walk, stream, now - 1);
             stream->lines = event->lines;
@@ -286,13 +289,17 @@ static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start,
                         const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
     struct stream stream[MAX_STREAMS];
+    uint32_t origin = sim->front.origin;
     if (n > MAX_STREAMS || count < 3) {
         for (uint64_t k = 0; k < count; k++)
-            for (uint32_t i = 0; i < n; i++)
+            for (uint32_t i = 0; i < n; i++) {
+                sim->front.origin = origin + i;
                 access_any(sim, start[i] + k * (uint64_t)stride[i], bytes[i], kind[i]);
+            }
+        sim->front.origin = origin;
         return;
     }
-    struct walk walk = {.sim = sim, .stream = stream, .n = n, .count = count};
+    struct walk walk = {.sim = sim, .stream = stream, .n = n, .count = count, .origin = origin};
     uint64_t size = UINT64_C(1) << sim->line_bits;
     for (uint32_t i = 0; i < n; i++) {
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
@@ -320,6 +327,7 @@ static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start,
             patience = patience < 64 ? 2 * patience : 64;
         }
     }
+    sim->front.origin = origin;
     hits += walk.accesses - (sim->not_hits - misses);
     sim->not_hits = sim->front.clock - hits;
 }

@@ -62,17 +62,21 @@ class Hierarchy:
         self.read_for_store: set[int] = set()  # lines whose first read was for a store
         self.loaded: set[int] = set()  # lines a load touched before any store did
         self.stored: set[int] = set()
-        self.combiners: dict[
-            int, tuple[set[int], bool]
-        ] = {}  # line: bytes written, rest known; oldest use first
+        # line: bytes written, rest known, opened by; oldest use first
+        self.combiners: dict[int, tuple[set[int], bool, int]] = {}
         self.non_temporal = 0
         self.partial = 0
+        self.origin = 0  # number of the access that is made
+        self.reads_by: Counter[int] = Counter()
+        self.writes_by: Counter[int] = Counter()
+        self.dirtied_by: dict[int, int] = {}
+        self.unwritten: set[int] = set()  # lines of dirtied_by not written to memory since
 
     def reset(self) -> None:
         self.drain()
         for level in self.levels:
             level.hits = level.misses = level.down = 0
-        for counter in (self.reads, self.write_allocates, self.writes):
+        for counter in (self.reads, self.write_allocates, self.writes, self.reads_by, self.writes_by):
             counter.clear()
         for lines in (self.read_for_store, self.loaded, self.stored):
             lines.clear()
@@ -111,12 +115,16 @@ class Hierarchy:
         entry = first.find(line)
         if entry:
             first.hits += 1
+            if store and not entry.dirty:
+                self.dirtied(line)
             entry.dirty |= store
             first.to_front(entry)
             return
         first.misses += 1
         self.close(line)
         dirty = self.fetch(1, line, store)
+        if store and not dirty:
+            self.dirtied(line)
         self.take_in(0, line, dirty or store)
 
     def fetch(self, number: int, line: int, store: bool) -> bool:
@@ -144,8 +152,19 @@ class Hierarchy:
         if store and line not in self.reads:
             self.read_for_store.add(line)
         self.reads[line] += 1
+        self.reads_by[self.origin] += 1
         if store:
             self.write_allocates[line] += 1
+
+    def dirtied(self, line: int) -> None:
+        if line not in self.unwritten:
+            self.dirtied_by[line] = self.origin
+            self.unwritten.add(line)
+
+    def write(self, line: int) -> None:
+        self.writes[line] += 1
+        self.writes_by[self.dirtied_by.get(line, 0)] += 1
+        self.unwritten.discard(line)
 
     def take_in(self, number: int, line: int, dirty: bool) -> None:
         victim = self.levels[number].insert(line, dirty)
@@ -164,7 +183,7 @@ class Hierarchy:
         last = number + 1 == len(self.levels)
         if last and dirty:
             self.levels[number].down += 1
-            self.writes[victim.line] += 1
+            self.write(victim.line)
         elif not last and (dirty or self.levels[number + 1].fill == "victim"):
             self.levels[number].down += 1
             self.hand_down(number + 1, victim.line, dirty)
@@ -186,7 +205,7 @@ class Hierarchy:
             dirty |= entry is not None and entry.dirty
             level.down += dirty and write_back
         if dirty and write_back:
-            self.writes[line] += 1
+            self.write(line)
         return dirty
 
     def flush_all(self, count_writebacks: bool) -> None:
@@ -197,6 +216,7 @@ class Hierarchy:
                 self.flush(line)
         for level in self.levels:
             level.sets.clear()
+        self.unwritten.clear()
 
     # ---- write-combining
 
@@ -205,20 +225,23 @@ class Hierarchy:
             if len(self.combiners) == COMBINERS:
                 self.close(next(iter(self.combiners)))
             known = self.flush(line, write_back=False)
-            self.combiners[line] = (set(), known)
-        so_far, known = self.combiners.pop(line)
-        self.combiners[line] = (so_far | written, known)
+            self.dirtied(line)
+            self.combiners[line] = (set(), known, self.origin)
+        so_far, known, opened_by = self.combiners.pop(line)
+        self.combiners[line] = (so_far | written, known, opened_by)
         if len(so_far | written) == self.line_bytes:
             self.close(line)
 
     def close(self, line: int) -> None:
         if line not in self.combiners:
             return
-        written, known = self.combiners.pop(line)
+        written, known, opened_by = self.combiners.pop(line)
         if len(written) < self.line_bytes and not known:
+            now, self.origin = self.origin, opened_by
             self.read(line, store=True)
+            self.origin = now
             self.partial += 1
-        self.writes[line] += 1
+        self.write(line)
         self.non_temporal += 1
 
     def drain(self) -> None:
