@@ -15,6 +15,9 @@ from .spec_check import duplicate_problems
 from .wording import suggest
 
 SPEC_SUFFIXES = (".toml", ".py")
+SHOWN = 5
+"""More functions than this are not named one by one."""
+
 _ELF_MAGIC = b"\x7fELF"
 
 
@@ -66,6 +69,18 @@ def kernels_from(paths: Sequence[Path], *, header: Path | None = None) -> Found:
     if problems:
         raise SpecError(problems)
     return Found(tuple(kernels), tuple(skipped), guesses)
+
+
+def skipped_in_words(skipped: Sequence[Skipped]) -> list[str]:
+    """Return one line for each library and reason, naming the first few functions."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in skipped:
+        groups.setdefault((one.library, one.reason), []).append(one.symbol)
+    lines = []
+    for (library, reason), symbols in groups.items():
+        more = f" and {len(symbols) - SHOWN} others" if len(symbols) > SHOWN else ""
+        lines.append(f"skipped {', '.join(symbols[:SHOWN])}{more} of {library}: {reason}")
+    return lines
 
 
 def select(kernels: Sequence[KernelSpec], patterns: Sequence[str]) -> tuple[KernelSpec, ...]:
@@ -197,9 +212,10 @@ def _from_code(path: Path, header: Path | None) -> Found:
     passed_over = tuple(Skipped(str(path), symbol, reason) for symbol, reason in skipped)
     if not kernels:
         reasons = (
-            "; ".join(f"{one.symbol}: {one.reason}" for one in passed_over[:5]) or "it exports no function"
+            "; ".join(f"{one.symbol}: {one.reason}" for one in passed_over[:SHOWN])
+            or "it exports no function"
         )
-        more = f" and {len(passed_over) - 5} others" if len(passed_over) > 5 else ""
+        more = f" and {len(passed_over) - SHOWN} others" if len(passed_over) > SHOWN else ""
         raise BadInput(
             f"{path}: no function can be run without a spec ({reasons}{more}); give --header FILE with its "
             f"declarations, or write a spec: counteroof init {path}"

@@ -120,9 +120,7 @@ class ArrayArg:
         extents = tuple(extent.evaluate_whole(params) for extent in self.shape)
         for extent, formula in zip(extents, self.shape, strict=True):
             if extent <= 0:
-                raise FormulaError(
-                    f"formula {formula.text!r} gives an extent of {extent}; it must be positive"
-                )
+                raise FormulaError(f"formula {formula.text!r} is {extent}, not a positive extent")
         return extents
 
     def bytes_at(self, params: Mapping[str, Number]) -> int:

@@ -107,6 +107,14 @@ def test_impossible_sizes_of_all_kernels_are_reported_together() -> None:
     ]
 
 
+def test_functions_passed_over_for_one_reason_share_a_line() -> None:
+    many = [inputs.Skipped("libfoo.so", f"f{number}", "is variadic") for number in range(7)]
+    assert inputs.skipped_in_words([*many, inputs.Skipped("libfoo.so", "g", "no type")]) == [
+        "skipped f0, f1, f2, f3, f4 and 2 others of libfoo.so: is variadic",
+        "skipped g of libfoo.so: no type",
+    ]
+
+
 def test_size_and_threads_go_to_every_kernel() -> None:
     (case,) = inputs.cases_of([spec("f", n=10)], "small", threads=2)
     assert case.params == {"n": 2}

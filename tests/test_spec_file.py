@@ -218,7 +218,7 @@ args = { a = { dtype = "f64", shape = 0 } }
         "kernels.toml: kernel triad.declared.bytes: found unknown parameter 'nn' (did you mean 'n'?) in '24*nn'; "
         "expected a formula in the parameters: one of n, m",
         "kernels.toml: kernel triad.cache: found 'hot'; expected one of warm, cold",
-        "kernels.toml: kernel triad.args.a.shape: found formula '0' gives an extent of 0; it must be positive; "
+        "kernels.toml: kernel triad.args.a.shape: found formula '0' is 0, not a positive extent; "
         "expected whole, positive extents",
         "kernels.toml: found 2 kernels named 'triad'; expected a name of its own for every kernel",
     ]
@@ -227,8 +227,8 @@ args = { a = { dtype = "f64", shape = 0 } }
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("args.x = { dtype = 'f64', shape = 'n - 10' }", "args.x.shape: found formula 'n - 10' gives an extent of 0"),
-        ("args.x = { dtype = 'f64', shape = 'n - 11' }", "extent of -1"),
+        ("args.x = { dtype = 'f64', shape = 'n - 10' }", "args.x.shape: found formula 'n - 10' is 0, not a positive extent"),
+        ("args.x = { dtype = 'f64', shape = 'n - 11' }", "'n - 11' is -1"),
         ("args.x = { dtype = 'f64', shape = 'n / 4' }", "not a whole number"),
         ("args.x = { dtype = 'f64', shape = '10**14' }", "at most this machine's memory"),
         ("args.x = { dtype = 'f64', shape = 'n**300' }", "has more than 256 bits"),

@@ -47,22 +47,21 @@ def with_ceilings(here: Machine, threads: Sequence[int], *, again: bool = False)
         missing = [count for count in threads if count not in have]
         if not missing:
             return kept
-        measured = measure(here, missing)
+        measured = measure(here, missing, "another number of threads")
         ceilings = (*kept.ceilings, *measured.ceilings)
         measured = dataclasses.replace(measured, ceilings=ceilings)
     else:
         why = "; ".join(reasons) or "asked for"
-        click.echo(f"measuring this machine's ceilings ({why})", err=True)
-        measured = measure(here, threads)
+        measured = measure(here, threads, why)
     keep(measured)
     return measured
 
 
-def measure(here: Machine, threads: Sequence[int]) -> Machine:
-    """Measure the ceilings of this machine, with a status line on a terminal."""
+def measure(here: Machine, threads: Sequence[int], why: str) -> Machine:
+    """Measure the ceilings of this machine, with a bar on a terminal."""
     from .. import ceilings
 
-    with _progress.steps("measuring ceilings") as progress:
+    with _progress.steps(f"measuring ceilings ({why})") as progress:
         return ceilings.measure(here, threads=tuple(threads), progress=progress)
 
 

@@ -130,8 +130,8 @@ def command(
 
         found = named.Found(catalog.kernels())
     cases = named.cases_of(named.select(found.kernels, patterns), cast(Size, size), overrides, threads)
-    for one in found.skipped:
-        click.echo(f"skipped {one.symbol} of {one.library}: {one.reason}", err=True)
+    for line in named.skipped_in_words(found.skipped):
+        click.echo(line, err=True)
     for note in choice.passed_over.items() if not choice.counters else ():
         click.echo(f"nothing can be counted with {note[0]}: {note[1]}", err=True)
 
