@@ -1,8 +1,7 @@
-"""Claims made in Python: the decorator on a reference function, files of such functions, references."""
+"""Claims made in Python: the decorator on a reference function, and files of such functions."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from .errors import BadInput, Problem, SpecError
+from .errors import Problem, SpecError
 from .formula import Formula
 from .spec import KernelSpec
 from .spec_check import duplicate_problems
@@ -69,23 +68,6 @@ def load_python(path: Path) -> tuple[KernelSpec, ...]:
     if problems:
         raise SpecError(problems)
     return tuple(kernels)
-
-
-def load_reference(reference: str) -> Callable[..., Any]:
-    """Return the function that ``module:function`` or ``/path/file.py:function`` names."""
-    place, _, name = reference.rpartition(":")
-    if place.endswith(".py"):
-        found: Any = _load_file(Path(place))
-    else:
-        try:
-            found = importlib.import_module(place)
-        except ImportError as error:
-            raise BadInput(f"reference {reference!r}: cannot import {place} ({error})") from error
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise BadInput(f"reference {reference!r}: {place} has no function {name}")
-    return found  # type: ignore[no-any-return]
 
 
 def _load_file(path: Path) -> ModuleType:
