@@ -213,15 +213,18 @@ def _without_traffic(
     flops = observation.flops or 0
     times = _times(Roof(None, roof.compute), flops, 0)
     cache_notes: list[str] = []
+    compared = False
     for level, attribute in _MEMORY:
         moved = getattr(observation, attribute)
         of_level = [one for one in ceilings if one.kind == "bandwidth" and one.level == level]
-        if moved and of_level:
-            ceiling, notes = _highest(of_level, observation.threads, f"{level.upper()} bandwidth")
+        if moved is None or not of_level:
+            continue
+        compared = True
+        ceiling, notes = _highest(of_level, observation.threads, f"{level.upper()} bandwidth")
+        if moved and ceiling is not None:
             cache_notes += notes
-            if ceiling is not None:
-                times.append((moved / ceiling.value, level, ceiling))
-    if not any(bound != "compute" for _, bound, _ in times):
+            times.append((moved / ceiling.value, level, ceiling))
+    if not compared:
         cache_notes.append("no cache bandwidth to hold it against: compute is the only roof known")
     base = replace(base, no_dram_traffic=True)
     return _bound(_noted(base, "no DRAM traffic", *cache_notes), flops, observation.seconds, times)

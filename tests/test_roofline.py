@@ -134,6 +134,12 @@ def test_a_cache_level_binds_a_kernel_without_dram_traffic() -> None:
     assert (inner.bound, inner.fraction) == ("l2", pytest.approx(0.3))
 
 
+def test_without_traffic_between_caches_compute_binds_and_no_roof_is_missed() -> None:
+    caches = (bandwidth("L2", 250, level="l2"), bandwidth("L3", 100, level="l3"))
+    placed = place(observed(flops=50e9, dram_bytes=0, l1_l2_bytes=0, l2_l3_bytes=0), (*ROOFS, *caches))
+    assert (placed.bound, placed.notes) == ("compute", ("no DRAM traffic",))
+
+
 def test_a_kernel_without_flops_has_a_share_of_the_dram_roof() -> None:
     placed = place(observed(seconds=0.5, flops=0, dram_bytes=20e9, precision="f64"), ROOFS)
     assert placed.intensity == 0

@@ -166,6 +166,7 @@ def _along_slope(start: Point, end: Point, width: float, away: float) -> Iterato
 def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
     bounds = paper.box(axes)
     lowest = axes.get_xlim()[0]
+    heights = [paper.pixels(axes, lowest, units.giga(one.value))[1] for one in panel.computes]
     for index, group in enumerate(_close_together(paper, axes, panel.computes)):
         ceiling = group[0]
         colour = style.LOWER if index else style.ROOF
@@ -174,11 +175,25 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
         start_x, y = paper.pixels(axes, _ridge_x(panel, ceiling, lowest), units.giga(ceiling.value))
         # above the roof there is room to the left of its ridge, below it there is not
         furthest = bounds.x0 if index == 0 else start_x
-        box = _beside_line(paper, bounds, furthest, y, width, height, only_above=index == 0)
+        group_heights = [one for one in heights if y - paper.points(_CLOSE) * len(group) < one <= y]
+        others = [one for one in heights if one not in group_heights]
+        places = [
+            box
+            for box in _beside_line(bounds, furthest, y, min(group_heights), width, height)
+            # a label nearer to another line would be read as that line's
+            if all(abs(_middle(box) - y) < abs(_middle(box) - other) - 2 for other in others)
+            and not any(box.overlaps(taken) for taken in paper.obstacles)
+        ]
+        # a sloping line under the letters is better than a label far from its line
+        box = next((box for box in places if not paper.crosses(box)), next(iter(places), None))
         if box is None:
             _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
         else:
             paper.put(text, box)
+
+
+def _middle(box: Box) -> float:
+    return (box.y0 + box.y1) / 2
 
 
 def _close_together(paper: Paper, axes: Axes, ceilings: Sequence[Ceiling]) -> list[list[Ceiling]]:
@@ -196,29 +211,17 @@ def _close_together(paper: Paper, axes: Axes, ceilings: Sequence[Ceiling]) -> li
 
 
 def _beside_line(
-    paper: Paper, bounds: Box, furthest: float, y: float, width: float, height: float, *, only_above: bool
-) -> Box | None:
-    """Return a free box above a horizontal line, else below it, as far right as possible."""
-    lines = paper.line_points()
-    above = [y + away for away in _AWAY[:6]]
-    below = [] if only_above else [y - height - away for away in _AWAY[:6]]
-    for low in sorted(above + below, key=lambda low: (abs(low + height / 2 - y), -low)):
+    bounds: Box, furthest: float, top: float, bottom: float, width: float, height: float
+) -> Iterator[Box]:
+    """Yield boxes above and below the lines from ``top`` to ``bottom``: nearest first, from the right."""
+    lows = [top + away for away in _AWAY[:6]] + [bottom - height - away for away in _AWAY[:6]]
+    for low in sorted(lows, key=lambda low: (abs(low + height / 2 - top), -low)):
         right = bounds.x1
         while right - width >= furthest:
             box = Box(right - width, low, right, low + height)
+            if bounds.contains(box):
+                yield box
             right -= _STEP
-            if not bounds.contains(box) or any(box.overlaps(taken) for taken in paper.obstacles):
-                continue
-            crossed = (
-                (lines[:, 0] > box.x0)
-                & (lines[:, 0] < box.x1)
-                & (lines[:, 1] > box.y0)
-                & (lines[:, 1] < box.y1)
-                & (lines[:, 2] < 1)
-            )
-            if not crossed.any():
-                return box
-    return None
 
 
 def _put_anywhere(paper: Paper, axes: Axes, text: Text, anchor: Point) -> None:
@@ -240,6 +243,7 @@ def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
     low, high = axes.get_xlim()
     bounds = paper.box(axes)
     requests, texts = [], []
+    last = math.inf
     for index, (x, y) in enumerate(panel.ridges):
         if not low < x < high:
             continue
@@ -255,6 +259,9 @@ def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
         )
         px, py = paper.pixels(axes, x, height)
         paper.obstacles.append(Box(px - 4, py - 4, px + 4, py + 4))
+        if index and abs(py - last) < paper.points(_CLOSE):
+            continue  # its mark is that of the line above, to the eye
+        last = py
         words = f"ridge {units.intensity(x)} FLOP/B" if index == 0 else f"ridge {units.intensity(x)}"
         text = paper.text(words, style.FONT - 1, style.LOWER if index else style.ROOF, f"ridge:{index}")
         requests.append(Request(*paper.size(text), px, py, 5.0, bounds))

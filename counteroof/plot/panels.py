@@ -245,11 +245,10 @@ def _remarks(results: Results) -> list[str]:
 
 def _share(kernel: KernelResult) -> str:
     placed = kernel.placement
-    if placed is None or placed.no_dram_traffic:
-        return "(no DRAM traffic)"
-    if placed.fraction is None or placed.bound is None:
-        return "(no roof)"
-    return f"({units.percent(placed.fraction)} of {BOUNDS[placed.bound]})"
+    parts = ["no DRAM traffic"] if placed is not None and placed.no_dram_traffic else []
+    if placed is not None and placed.fraction is not None and placed.bound is not None:
+        parts.append(f"{units.percent(placed.fraction)} of {BOUNDS[placed.bound]}")
+    return f"({', '.join(parts) or 'no roof'})"
 
 
 def _why(kernel: KernelResult) -> str:

@@ -96,6 +96,12 @@ class Paper:
         """Return points along everything drawn with :meth:`line`: x, y, weight."""
         return np.concatenate(self._lines) if self._lines else np.empty((0, 3))
 
+    def crosses(self, box: Box) -> bool:
+        """Return whether a line drawn so far passes under ``box``."""
+        points = self.line_points()
+        x, y = points[:, 0], points[:, 1]
+        return bool(((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any())
+
     def arrow(self, start: Point, end: Point, colour: str, *, faint: bool) -> None:
         """Draw an arrow between two pixel positions, from the rim of a hollow marker to a filled one."""
         from matplotlib.patches import FancyArrowPatch

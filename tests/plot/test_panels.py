@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counteroof.plot.panels import Picture, ceiling_label, picture, shortened
@@ -116,6 +118,15 @@ def test_every_kernel_is_a_dot_or_a_remark() -> None:
         "No FLOPs, so no place on a roofline: copy (41 % of DRAM).",
         "Not placed: uncounted (FLOPs: the engine was not run), untimed (not timed).",
         "Failed: spoiled (crash).",
+    )
+
+
+def test_the_share_of_a_kernel_without_flops_is_that_of_what_holds_it_back() -> None:
+    still = replace(COPY, placement=replace(COPY.placement, no_dram_traffic=True, bound="l2", fraction=0.16))
+    unheld = replace(COPY, placement=replace(COPY.placement, bound=None, fraction=None))
+    assert shown(COPY, still, unheld).remarks == (
+        "No FLOPs, so no place on a roofline: copy (41 % of DRAM), copy (no DRAM traffic, 16 % of L2), "
+        "copy (no roof).",
     )
 
 
