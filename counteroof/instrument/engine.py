@@ -6,6 +6,7 @@ One engine at a time: it owns the fault signals of the process and one consumer 
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ class Executed:
     instruction: ix.Instruction
     times: int
     active_lanes: int | None
+    accesses: tuple[int, ...] = ()
+    """Numbers by which a model that keeps origins knows its accesses."""
 
 
 class Engine:
@@ -44,9 +47,9 @@ class Engine:
     Parameters
     ----------
     detail
-        ``flops`` counts instructions, ``bytes`` feeds every access to ``model`` too.
+        ``flops`` counts instructions, ``bytes`` feeds every access to ``model`` too, ``lines`` with its number.
     model
-        A cffi ``struct cachesim *``, or ``None``.
+        A cffi ``struct cachesim *``, or ``None``. For ``lines`` it must keep origins.
 
     Raises
     ------
@@ -81,6 +84,7 @@ class Engine:
         global _running
         translate = ffi.addressof(lib, "instrument_translate_apart")
         self._check(lib.instrument_start(translate, model if model is not None else ffi.NULL))
+        lib.instrument_attribute(detail == "lines")
         _running = self
         _define_callback()
 
@@ -146,9 +150,18 @@ class Engine:
         return tuple(self._translator.blocks)
 
     @property
+    def native_calls(self) -> dict[str, int]:
+        """How often translated code called functions that run natively, uncounted, since the last reset."""
+        calls: Counter[str] = Counter()
+        for block, times in zip(self.blocks, self.block_counts(), strict=True):
+            if block.native is not None and times:
+                calls[block.native] += times
+        return dict(sorted(calls.items()))
+
+    @property
     def native_called(self) -> tuple[str, ...]:
-        """Names of functions that ran natively and so were not counted."""
-        return tuple(sorted(self._translator.native_called))
+        """Names of the functions that ran natively, and so were not counted, since the last reset."""
+        return tuple(self.native_calls)
 
     @property
     def threads(self) -> int:
@@ -167,19 +180,25 @@ class Engine:
             total = [a + b for a, b in zip(total, counts[0:n], strict=True)]
         return total
 
-    def executed(self, thread: int | None = None) -> Iterator[Executed]:
-        """Yield every instruction of every block that ran since the last reset, on one thread or on all."""
+    def executed(self, thread: int | None = None, *, idle: bool = False) -> Iterator[Executed]:
+        """Yield every instruction of every block that ran since the last reset, on one thread or on all.
+
+        With ``idle`` also those of blocks that did not run: lines they made dirty before may be written since.
+        """
         numbers = range(self.threads) if thread is None else (thread,)
         for number, (block, times) in enumerate(zip(self.blocks, self.block_counts(thread), strict=True)):
-            if not times:
+            if not times and not idle:
                 continue
+            accesses: dict[int, list[int]] = {}
+            for access, position in enumerate(block.accesses, block.first_access):
+                accesses.setdefault(position, []).append(access)
             groups = {masked.position: masked.group for masked in block.masked}
             for position, instruction in enumerate(block.instructions):
                 group = groups.get(position)
                 lanes = None
                 if group is not None:
                     lanes = sum(int(self._lib.instrument_lane_count(at, number, group)) for at in numbers)
-                yield Executed(instruction, times, lanes)
+                yield Executed(instruction, times, lanes, tuple(accesses.get(position, ())))
 
     def _lanes_of(self, instruction: ix.Instruction) -> int:
         rule: FlopRule | None = self._rule_for(instruction)

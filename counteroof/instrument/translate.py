@@ -3,7 +3,8 @@
 In detail ``bytes`` every execution of a block writes one record: the block's number and the values of the
 registers its addresses are made of, each once. Sizes, kinds, displacements and FLOPs are the block's and
 known
-beforehand. In detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to
+beforehand. Detail ``lines`` is the same here; only the consumer then tells the model whose each access is. In
+detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to
 records.
 """
 
@@ -30,13 +31,13 @@ from .decode import (
     flags_dead_at_entry,
 )
 from .loops import CountedLoop, counted_loop, is_self_loop
-from .native_code import NativeCode
+from .native_code import NativeCode, NativeFunction
 from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words, iced_register
 
 if TYPE_CHECKING:
     pass
 
-Detail = Literal["flops", "bytes"]
+Detail = Literal["flops", "bytes", "lines"]
 
 WILD = 1
 """In place of a translated address: there is no code at the original one."""
@@ -62,6 +63,11 @@ class TranslatedBlock:
     """Host address of each instruction."""
     masked: tuple[MaskedFlops, ...]
     unsupported: str | None = None
+    native: str | None = None
+    """The function that this is a native call of: there are no instructions, but calls are counted."""
+    first_access: int = 0
+    accesses: tuple[int, ...] = ()
+    """Per recorded access the position of its instruction; the model knows the first as ``first_access``."""
 
 
 class Translator:
@@ -72,7 +78,7 @@ class Translator:
     ffi, lib
         The compiled part.
     detail
-        ``flops`` counts blocks; ``bytes`` records addresses.
+        ``flops`` counts blocks; ``bytes`` and ``lines`` record addresses.
     xsave_bytes
         Size of the processor's XSAVE area.
     wide_masks
@@ -110,7 +116,7 @@ class Translator:
         self._lock = threading.Lock()
         self.blocks: list[TranslatedBlock] = []
         self.failure: BaseException | None = None
-        self.native_called: set[str] = set()
+        self._accesses = 0
 
     # ---- public ----
 
@@ -157,10 +163,7 @@ class Translator:
             return host
         native = self._native.of(guest)
         if native is not None:
-            self.native_called.add(native.name)
-            host = self._native_call(guest, native.calls_back)
-            self._link(guest, host)
-            return host
+            return self._native_call(guest, native)
         block = self._reader.block(guest)
         if not block.body:
             return self._unsupported(block) if block.readable else WILD
@@ -191,6 +194,7 @@ class Translator:
         loop: tuple[int, int, int, int] | None,
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
+        native: str | None = None,
     ) -> None:
         ffi = self._ffi
         host = out.address
@@ -199,6 +203,8 @@ class Translator:
         info.slots = record.slots if record.written else 0
         info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
         info.unsupported = unsupported is not None
+        info.first_access = self._accesses + 1
+        self._accesses += len(record.accesses)
         if loop:
             info.loop = 1
             info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
@@ -245,6 +251,9 @@ class Translator:
                 tuple(places),
                 masked,
                 unsupported,
+                native,
+                info.first_access,
+                tuple(at for at, decoded in enumerate(body) for _ in decoded.accesses if record.accesses),
             )
         )
 
@@ -313,7 +322,7 @@ class Translator:
         return self._finish(block, body, region, out, record, places, None, tuple(masked))
 
     def _wants_record(self, body: list[Decoded]) -> bool:
-        if self._detail == "bytes" and any(decoded.accesses for decoded in body):
+        if self._detail != "flops" and any(decoded.accesses for decoded in body):
             return True
         return any(
             self._lanes_of(decoded.instruction)
@@ -563,8 +572,8 @@ class Translator:
         self._link(block.address, host)
         return host
 
-    def _native_call(self, guest: int, calls_back: bool) -> int:
-        """Emit a call of a function that runs natively; those it is passed become entries.
+    def _native_call(self, guest: int, native: NativeFunction) -> int:
+        """Emit a call of a function that runs natively, and count it; functions it is passed become entries.
 
         Its return address must lead back into translated code, so the original one waits on a stack of its
         own.
@@ -572,7 +581,9 @@ class Translator:
         at = self._at
         rax = 0
         save, restore = emit.store_gs(at.scratch, rax), emit.load_gs(rax, at.scratch)
-        code = emit.call_gs(at.hook) if calls_back else b""
+        # a function's entry needs no flags (psABI, section 3.2.1)
+        code = emit.add_gs_one(at.counters + 8 * len(self.blocks))
+        code += emit.call_gs(at.hook) if native.calls_back else b""
         code += save + emit.load_gs(rax, at.native_call)
         code += b"\x8f\x00" + b"\x48\x89\x60\x08"  # pop [rax]; mov [rax + 8], rsp
         code += emit.add_constant(rax, 16) + emit.store_gs(at.native_call, rax) + restore
@@ -586,7 +597,10 @@ class Translator:
             + emit.store_gs(at.native_call, rax)
         )
         code += b"\xff\x30" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)  # push [rax]
-        return self._cache.place(self._cache.region(guest), code)
+        host = self._cache.place(self._cache.region(guest), code)
+        self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
+        self._link(guest, host)
+        return host
 
 
 def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:

@@ -23,6 +23,7 @@ static pthread_t thread;
 static int running;
 static struct cachesim *model;
 static uint64_t accesses_seen;
+static uint32_t attributing; /* the model is told the number of each access */
 
 void instrument_futex_wait(volatile uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
@@ -142,6 +143,7 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         kind[i] = a->kind;
         if (a->form == 1) plain = 0;
     }
+    if (attributing && model) cachesim_fast_origin(model, b->info.first_access);
     if (plain) {
         accesses_seen += n * count;
         if (model) cachesim_loop(model, n, start, stride, bytes, kind, count);
@@ -151,6 +153,7 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         for (uint32_t i = 0; i < n; i++) {
             struct instrument_access moved = b->accesses[i];
             moved.delta += stride[i] * (int64_t)k;
+            if (attributing && model) cachesim_fast_origin(model, b->info.first_access + i);
             if (moved.form == 1) special_access(&moved, record, fs_base);
             else touch(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
         }
@@ -179,7 +182,7 @@ static void consume(const struct chunk *chunk) {
             continue;
         }
         recorded[record[0]]++;
-        if (b->plain) {
+        if (b->plain && !attributing) {
             seen += b->info.accesses;
             consume_plain(b, record, sim);
             continue;
@@ -191,6 +194,7 @@ static void consume(const struct chunk *chunk) {
         }
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {
+            if (attributing && sim) cachesim_fast_origin(sim, b->info.first_access + (uint32_t)(a - b->accesses));
             if (a->form == 0 || a->form == 5) {
                 touch(address_of(a, record, fs_base), a->bytes, a->kind);
                 a++;
@@ -236,6 +240,7 @@ int instrument_consumer_start(struct cachesim *to) {
     model = to;
     stopping = 0;
     accesses_seen = 0;
+    attributing = 0;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumer's */
@@ -263,6 +268,7 @@ void instrument_wait_idle(void) {
 }
 
 uint64_t instrument_accesses_seen(void) { return accesses_seen; }
+void instrument_attribute(uint32_t on) { attributing = on; }
 void instrument_reset_accesses(void) { accesses_seen = 0; }
 
 #endif

@@ -34,4 +34,5 @@ uint32_t instrument_threads(void) { return 0; }
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) { (void)thread; (void)out; (void)blocks; return -4; }
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }
+void instrument_attribute(uint32_t on) { (void)on; }
 #endif

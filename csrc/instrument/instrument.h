@@ -43,6 +43,7 @@ struct instrument_block {
     int64_t counter_step;    /* loop: what one iteration adds to it */
     uint32_t counter_start, counter_end;   /* loop: slots */
     uint32_t places, borrowed;
+    uint32_t first_access; /* number of its first access among all blocks', from 1 */
     uint32_t unsupported; /* 1: a trap in the place of code that cannot be translated */
 };
 
@@ -90,3 +91,4 @@ uint32_t instrument_threads(void);
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks);
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
 uint64_t instrument_accesses_seen(void);
+void instrument_attribute(uint32_t on);   /* tell the model the number of each access; off when the engine starts */
