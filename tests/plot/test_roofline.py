@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 from numpy.typing import NDArray
 
+from counteroof.machine.model import Ceiling
 from counteroof.plot import roofline, style
 from counteroof.results import KernelResult, Results
 from counteroof.roofline import Placement
@@ -222,6 +223,26 @@ def test_close_ceilings_have_labels_that_do_not_overlap() -> None:
     written = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
     for ceiling in (*close, *slopes):
         assert ceiling.name.partition(" ")[2] in written
+
+
+def test_a_flat_ceilings_label_stands_nearest_to_its_own_line() -> None:
+    flat = [compute(f"f64 mix{i}", value, "f64") for i, value in enumerate((195, 130, 97, 32, 25))]
+    slopes = [bandwidth(f"DRAM mix{i}", value) for i, value in enumerate((68, 61, 55, 42))]
+    figure = roofline.draw(results(result(), ceilings=(*flat, *slopes)))
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    checked = 0
+    for text in figure.texts:
+        name = (text.get_gid() or "").removeprefix("ceiling:")
+        if name in [one.name for one in flat]:
+            extent = text.get_window_extent(renderer)
+            middle = (extent.y0 + extent.y1) / 2
+
+            def away(one: Ceiling, middle: float = middle) -> float:
+                return abs(figure.axes[0].transData.transform((1, one.value / 1e9))[1] - middle)
+
+            assert min(flat, key=away).name == name
+            checked += 1
+    assert checked == 5
 
 
 def test_every_ceiling_has_a_label_with_its_conditions() -> None:
