@@ -47,7 +47,7 @@ class Engine:
     Parameters
     ----------
     detail
-        ``flops`` counts instructions, ``bytes`` feeds every access to ``model`` too, ``lines`` with its number.
+        ``flops`` counts instructions, ``bytes`` feeds every access to ``model`` too, ``lines`` with a number.
     model
         A cffi ``struct cachesim *``, or ``None``. For ``lines`` it must keep origins.
 
@@ -183,7 +183,7 @@ class Engine:
     def executed(self, thread: int | None = None, *, idle: bool = False) -> Iterator[Executed]:
         """Yield every instruction of every block that ran since the last reset, on one thread or on all.
 
-        With ``idle`` also those of blocks that did not run: lines they made dirty before may be written since.
+        With ``idle`` also those of blocks that did not: lines they made dirty before may be written since.
         """
         numbers = range(self.threads) if thread is None else (thread,)
         for number, (block, times) in enumerate(zip(self.blocks, self.block_counts(thread), strict=True)):
