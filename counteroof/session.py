@@ -44,7 +44,7 @@ def measure(
 
         run = execute(
             case,
-            tasks=settings.counters.tasks,
+            tasks=settings.counters.tasks(case.spec.threads),
             options={"detail": settings.detail, "machine": machine},
             time_limit=settings.time_limit,
             progress=stage,
@@ -57,8 +57,10 @@ def measure(
 def _explained(run: KernelRun, settings: Settings) -> KernelRun:
     """Add to the measurements what was guessed, why counters were passed over or nothing counted."""
     choice, measurements = settings.counters, run.measurements
-    if not choice.counters and run.failure is None:
-        measurements = tuple(nothing_counted(name, reason) for name, reason in choice.passed_over.items())
+    if run.failure is None:
+        measurements += choice.refused(run.case.spec.threads)
+        if not choice.counters:
+            measurements = tuple(nothing_counted(name, reason) for name, reason in choice.passed_over.items())
     notes = list(choice.notes) if choice.counters else []
     if (guess := settings.guesses.get(run.case.spec.name)) is not None:
         notes.append(guess)

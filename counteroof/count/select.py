@@ -23,6 +23,8 @@ class Availability:
     name: str
     task: str | None
     reason: str
+    max_threads: int | None = None
+    """Threads of a kernel that it can count; ``None`` is any number."""
 
     @property
     def usable(self) -> bool:
@@ -37,10 +39,25 @@ class Choice:
     counters: tuple[Availability, ...]
     passed_over: Mapping[str, str]
 
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """The functions that count."""
-        return tuple(counter.task for counter in self.counters if counter.task is not None)
+    def tasks(self, threads: int = 1) -> tuple[str, ...]:
+        """Return the functions that count a kernel of so many threads."""
+        return tuple(
+            counter.task
+            for counter in self.counters
+            if counter.task is not None and not _too_many(counter, threads)
+        )
+
+    def refused(self, threads: int) -> tuple[Measurement, ...]:
+        """Return, for each counter that cannot count so many threads, a measurement that says so."""
+        return tuple(
+            nothing_counted(
+                counter.name,
+                f"{counter.name} counts kernels of {counter.max_threads} thread only so far, this one has "
+                f"{threads}; count it with --threads 1",
+            )
+            for counter in self.counters
+            if _too_many(counter, threads)
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -49,6 +66,10 @@ class Choice:
             return ()
         reasons = "; ".join(f"{name} ({reason})" for name, reason in self.passed_over.items())
         return (f"counters passed over: {reasons}",)
+
+
+def _too_many(counter: Availability, threads: int) -> bool:
+    return counter.max_threads is not None and threads > counter.max_threads
 
 
 def likwid() -> Availability:
@@ -75,7 +96,7 @@ def instrument() -> Availability:
         reason = "the package iced-x86 is missing; install it: pip install iced-x86"
         return Availability("instrument", None, reason)
     reason = "every instruction executed, every access through a model of the caches; no PMU, no root"
-    return Availability("instrument", "counteroof.count.instrument:count", reason)
+    return Availability("instrument", "counteroof.count.instrument:count", reason, max_threads=1)
 
 
 COUNTERS: Mapping[str, Callable[[], Availability]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counteroof.count import select
-from counteroof.count.select import Availability, choose, nothing_counted
+from counteroof.count.select import Availability, Choice, choose, nothing_counted
 from counteroof.errors import BadInput
 
 
@@ -22,13 +22,13 @@ def three(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("three")
 def test_auto_takes_the_first_usable_counter_and_says_what_it_passed_over() -> None:
     choice = choose("auto")
-    assert choice.tasks == ("m:perf",)
+    assert choice.tasks() == ("m:perf",)
     assert choice.notes == ("counters passed over: likwid (no LIKWID)",)
 
 
 @pytest.mark.usefixtures("three")
 def test_several_counters_run_in_the_order_asked_for_once_each() -> None:
-    assert choose("instrument, perf,perf").tasks == ("m:engine", "m:perf")
+    assert choose("instrument, perf,perf").tasks() == ("m:engine", "m:perf")
     assert choose("instrument,perf").notes == ()
 
 
@@ -64,6 +64,18 @@ def test_the_engine_is_for_x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hardware_counters_are_refused_with_what_was_found_here() -> None:
     assert select.perf().reason.startswith("not supported by counteroof yet; here: ")
     assert select.likwid().reason.startswith("not supported by counteroof yet; installed here: ")
+
+
+def test_a_counter_of_one_thread_refuses_a_kernel_of_two_instead_of_counting_half() -> None:
+    choice = Choice((Availability("instrument", "m:engine", "here", max_threads=1),), {})
+    assert choice.tasks(1) == ("m:engine",)
+    assert choice.refused(1) == ()
+    assert choice.tasks(2) == ()
+    (refused,) = choice.refused(2)
+    assert refused.flops.value is None
+    assert refused.flops.reason == (
+        "instrument counts kernels of 1 thread only so far, this one has 2; count it with --threads 1"
+    )
 
 
 def test_a_counter_that_could_not_count_leaves_no_zeros() -> None:

@@ -1,0 +1,93 @@
+"""The loop over kernels: what is asked of each, and what is added to its result. Nothing is run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counteroof import session
+from counteroof.build import KernelBuild
+from counteroof.count.select import Availability, Choice
+from counteroof.run.execute import KernelRun
+from counteroof.run.outcome import Failure
+from counteroof.session import Settings, measure
+from counteroof.spec import KernelCase, KernelSpec, LibrarySpec
+from tests import factories
+
+ENGINE = Availability("instrument", "m:engine", "here", max_threads=1)
+AUTO = Choice((ENGINE,), {"perf": "no PMU"})
+
+
+def spec(name: str, threads: int = 1) -> KernelSpec:
+    return KernelSpec(name=name, library=LibrarySpec(path="libf.so"), symbol=name, args=(), threads=threads)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Replace running: a case named ``bad`` fails, any other is counted by every task it was given."""
+    calls: list[dict[str, Any]] = []
+
+    def execute(case: KernelCase, *, tasks: tuple[str, ...], progress: Any, **options: Any) -> KernelRun:
+        calls.append({"label": case.label, "tasks": tasks, **options})
+        progress("check")
+        if case.spec.name == "bad":
+            return KernelRun(case, None, (), None, Failure("crash", "SIGSEGV"))
+        build = KernelBuild("libf.so", "/usr/bin/cc", "cc 12.2", ("-O3", "-g"), "key", cached=False)
+        return KernelRun(case, None, tuple(factories.triad() for _ in tasks), None, None, build=build)
+
+    monkeypatch.setattr(session, "execute", execute)
+    return calls
+
+
+def run(*specs: KernelSpec, settings: Settings) -> list[session.Results]:
+    cases = [case for one in specs for case in one.cases()]
+    return [found for found, _ in measure(cases, factories.machine(), settings)]
+
+
+def test_results_grow_by_one_kernel_at_a_time(asked: list[dict[str, Any]]) -> None:
+    steps = run(spec("f"), spec("bad"), spec("g"), settings=Settings(AUTO))
+    assert [[kernel.name for kernel in found.kernels] for found in steps] == [
+        ["f"],
+        ["f", "bad"],
+        ["f", "bad", "g"],
+    ]
+    assert [kernel.name for kernel in steps[-1].failed] == ["bad"]
+
+
+def test_settings_reach_every_kernel(asked: list[dict[str, Any]]) -> None:
+    run(spec("f"), settings=Settings(AUTO, detail="flops", time_limit=7))
+    (call,) = asked
+    assert (call["tasks"], call["time_limit"], call["options"]["detail"]) == (("m:engine",), 7, "flops")
+    assert call["options"]["machine"] == factories.machine()
+
+
+def test_notes_say_what_was_passed_over_guessed_and_built(asked: list[dict[str, Any]]) -> None:
+    (found,) = run(spec("f"), settings=Settings(AUTO, guesses={"f": "guessed: n = n", "g": "not here"}))
+    assert found.kernels[0].counters["instrument"].notes[-3:] == (
+        "counters passed over: perf (no PMU)",
+        "guessed: n = n",
+        "built by /usr/bin/cc (cc 12.2) with -O3 -g",
+    )
+
+
+def test_a_kernel_of_two_threads_is_timed_but_not_half_counted(asked: list[dict[str, Any]]) -> None:
+    (found,) = run(spec("f", threads=2), settings=Settings(AUTO))
+    assert asked[0]["tasks"] == ()
+    assert found.kernels[0].flops.value is None
+    assert "this one has 2" in str(found.kernels[0].flops.reason)
+
+
+def test_where_nothing_can_count_the_results_say_why(asked: list[dict[str, Any]]) -> None:
+    nothing = Choice((), {"perf": "no PMU", "instrument": "not x86-64"})
+    (found,) = run(spec("f"), settings=Settings(nothing))
+    reasons = {name: one.flops.reason for name, one in found.kernels[0].counters.items()}
+    assert reasons == {"perf": "no PMU", "instrument": "not x86-64"}
+
+
+def test_progress_names_the_kernel_and_its_stage(asked: list[dict[str, Any]]) -> None:
+    seen: list[tuple[int, str, str]] = []
+    cases = [case for one in (spec("f"), replace(spec("g"), title="G")) for case in one.cases()]
+    list(measure(cases, factories.machine(), Settings(AUTO), lambda *step: seen.append(step)))
+    assert seen == [(0, "f", "check"), (1, "g", "check")]
