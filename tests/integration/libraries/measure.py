@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from counteroof.cachesim.model import CacheModel
 from counteroof.instrument.engine import Engine
+from counteroof.instrument.hooks import hooked
 from counteroof.machine.topology import detect
 
 from .work import Hook, Missing, Work, works
@@ -37,6 +39,9 @@ class Instrumented(Hook):
 
     def address(self, function: int) -> int:
         return self.engine.entry(function)
+
+    def python(self, *callables: Any) -> AbstractContextManager[None]:
+        return hooked(self.engine, *callables)
 
 
 def measure(work: Work) -> dict[str, Mode]:

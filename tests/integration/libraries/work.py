@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-MODULES = ("openblas", "fftw", "gsl", "zlib", "pictures", "sqlite", "libc")
+MODULES = ("openblas", "fftw", "gsl", "zlib", "pictures", "sqlite", "libc", "numpy_module", "scipy_module")
 """Modules of this package with works."""
 
 ADDRESS, INT, LONG, DOUBLE = ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_double
@@ -30,6 +31,10 @@ class Hook:
         address = ctypes.cast(getattr(library, name), ADDRESS).value
         assert address
         return ctypes.CFUNCTYPE(returns, *takes)(self.address(address))
+
+    def python(self, *callables: Any) -> AbstractContextManager[None]:
+        """Return a context in which the C functions behind Python callables are called."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
