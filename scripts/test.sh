@@ -5,8 +5,22 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 command -v valgrind >/dev/null || want "valgrind, the independent oracle of the counts," valgrind
-PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libfftw3\.so\.3' >/dev/null ||
-    want "FFTW, one of the real libraries in the tests," libfftw3-double3
+# Real libraries that do their work under the engine; without one, its tests are skipped. The later package names
+# are those of later releases.
+libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+while read -r library packages; do
+    [[ $libraries == *"$library"* ]] && continue
+    for package in $packages; do install_packages "$package" </dev/null && continue 2; done
+    say "$library, a real library in the tests, is not here; to have it: sudo apt-get install ${packages%% *}"
+done <<'END'
+libfftw3.so.3 libfftw3-double3
+libgsl.so. libgsl27 libgsl28
+libgslcblas.so.0 libgslcblas0
+libz.so.1 zlib1g
+libpng16.so.16 libpng16-16
+libturbojpeg.so.0 libturbojpeg0
+libsqlite3.so.0 libsqlite3-0
+END
 
 make_environment .venv-test --editable '.[test,dev]'
 bin=.venv-test/bin

@@ -12,7 +12,7 @@ FORWARD, BACKWARD, ESTIMATE = -1, 1, 64
 
 
 def fftw() -> ctypes.CDLL:
-    return load("libfftw3.so.3", "libfftw3-double3")
+    return load("libfftw3-double3", "libfftw3.so.3")
 
 
 def noise(*shape: int) -> np.ndarray:

@@ -12,9 +12,9 @@ from .work import ADDRESS, DOUBLE, INT, LONG, Hook, load, work
 
 def gsl() -> ctypes.CDLL:
     """Return GSL, with the CBLAS it leaves to its user to choose."""
-    load("libgsl.so.27", "libgsl27")
+    load("libgslcblas0", "libgslcblas.so.0")
     ctypes.CDLL("libgslcblas.so.0", mode=ctypes.RTLD_GLOBAL)
-    return load("libgsl.so.27", "libgsl27")
+    return load("libgsl27", "libgsl.so.28", "libgsl.so.27", "libgsl.so.25")
 
 
 class Function(ctypes.Structure):

@@ -1,15 +1,19 @@
-"""Runs one work natively and under the engine, in this process, and prints how they compare as JSON.
+"""Runs one work natively and under the engine and says how they compare.
 
-In a process of its own, so that whatever happens to it happens to nobody else.
+In a process of its own (``python -m tests.integration.libraries.measure NAME REPEATS`` prints JSON), so that
+whatever happens there happens to nobody else.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from counteroof.cachesim.model import CacheModel
@@ -22,7 +26,7 @@ from .work import Hook, Missing, Work, works
 
 @dataclass(frozen=True)
 class Mode:
-    """One detail of the engine; the slowdown is that of the second run, which translates nothing."""
+    """One detail of the engine; the slowdown is that of later runs, which translate nothing."""
 
     equal: bool
     instructions: int
@@ -44,29 +48,63 @@ class Instrumented(Hook):
         return hooked(self.engine, *callables)
 
 
-def measure(work: Work) -> dict[str, Mode]:
-    """Return what each detail of the engine makes of a work.
+def apart(name: str, repeats: int = 1) -> dict[str, Mode]:
+    """Return what :func:`measure` says in another process, on one thread and for this very processor.
+
+    Raises
+    ------
+    Missing
+        If a library is not there.
+    RuntimeError
+        If the process fails.
+    """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", __name__, name, str(repeats)],
+        cwd=Path(__file__).parents[3],
+        env=environment | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    if ended.returncode:
+        raise RuntimeError(f"{name} ended with {ended.returncode}: {ended.stderr}")
+    found = json.loads(ended.stdout)
+    if "missing" in found:
+        raise Missing(found["missing"])
+    return {detail: Mode(**mode) for detail, mode in found.items()}
+
+
+def measure(work: Work, repeats: int) -> dict[str, Mode]:
+    """Return what each detail of the engine makes of a work; times are the shortest of ``repeats``.
 
     Raises
     ------
     Missing
         If a library is not there.
     """
-    native, seconds = _timed(work, Hook())
-    seconds = min(seconds, _timed(work, Hook())[1])
-    return {detail: _mode(work, detail, native, seconds) for detail in ("flops", "bytes")}
+    native = work.do(Hook())
+    seconds = min(_timed(work, Hook())[1] for _ in range(repeats))
+    return {detail: _mode(work, detail, repeats, native, seconds) for detail in ("flops", "bytes")}
 
 
-def _mode(work: Work, detail: Any, native: bytes, seconds: float) -> Mode:
+def _mode(work: Work, detail: Any, repeats: int, native: bytes, seconds: float) -> Mode:
     model = CacheModel(detect().caches) if detail == "bytes" else None
     with Engine(detail, model.pointer if model else None) as engine:
         clock = _Clock(engine)
-        first, _ = _timed(work, Instrumented(engine))
-        engine.reset()
-        second, slow = _timed(work, Instrumented(engine))
-        instructions = sum(item.times for item in engine.executed())
+        results = [work.do(Instrumented(engine))]
+        times = []
+        for _ in range(repeats):
+            engine.reset()
+            result, time_taken = _timed(work, Instrumented(engine))
+            results.append(result)
+            times.append(time_taken)
         return Mode(
-            first == second == native, instructions, len(engine.blocks), clock.seconds, slow / seconds
+            equal=all(result == native for result in results),
+            instructions=sum(item.times for item in engine.executed()),
+            blocks=len(engine.blocks),
+            translation_seconds=clock.seconds,
+            slowdown=min(times) / seconds,
         )
 
 
@@ -97,6 +135,7 @@ def _timed(work: Work, hook: Hook) -> tuple[bytes, float]:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps({detail: asdict(mode) for detail, mode in measure(works()[sys.argv[1]]).items()}))
+        modes = measure(works()[sys.argv[1]], int(sys.argv[2]))
+        print(json.dumps({detail: asdict(mode) for detail, mode in modes.items()}))
     except Missing as missing:
         print(json.dumps({"missing": str(missing)}))

@@ -36,7 +36,7 @@ class PngImage(ctypes.Structure):
 
 @work("libpng", "png_image_write_to_memory, begin_read_from_memory, finish_read")
 def png(hook: Hook) -> bytes:
-    lib = load("libpng16.so.16", "libpng16-16")
+    lib = load("libpng16-16", "libpng16.so.16")
     pixels = picture()
     image = PngImage(version=1, width=WIDTH, height=HEIGHT, format=2)  # PNG_FORMAT_RGB
     file, size = ctypes.create_string_buffer(1 << 17), ctypes.c_size_t(1 << 17)
@@ -54,7 +54,7 @@ def png(hook: Hook) -> bytes:
 
 @work("libpng", "png_image_begin_read_from_memory of a broken file: longjmp")
 def broken_png(hook: Hook) -> bytes:
-    lib = load("libpng16.so.16", "libpng16-16")
+    lib = load("libpng16-16", "libpng16.so.16")
     begin = hook(lib, "png_image_begin_read_from_memory", INT, ADDRESS, ADDRESS, LONG)
     results = b""
     for file in (b"not a picture at all", bytes.fromhex("89504e470d0a1a0a0000000d49484452") + bytes(17)):
@@ -66,7 +66,7 @@ def broken_png(hook: Hook) -> bytes:
 
 @work("libjpeg-turbo", "tjCompress2, tjDecompressHeader3, tjDecompress2")
 def jpeg(hook: Hook) -> bytes:
-    lib = load("libturbojpeg.so.0", "libturbojpeg0")
+    lib = load("libturbojpeg0", "libturbojpeg.so.0")
     pixels, back = picture(), np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     file, size = ADDRESS(), ctypes.c_ulong()
     packer = hook(lib, "tjInitCompress", ADDRESS)()

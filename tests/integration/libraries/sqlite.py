@@ -27,7 +27,7 @@ where a.name like 'item 1%7' group by a.id order by a.name, 2 desc
 
 @work("SQLite", "sqlite3_open, exec, prepare, step, column_text, close")
 def queries(hook: Hook) -> bytes:
-    lib = load("libsqlite3.so.0", "libsqlite3-0")
+    lib = load("libsqlite3-0", "libsqlite3.so.0")
     base, statement = ctypes.c_void_p(), ctypes.c_void_p()
     assert hook(lib, "sqlite3_open", INT, ctypes.c_char_p, ADDRESS)(b":memory:", ctypes.byref(base)) == 0
     execute = hook(lib, "sqlite3_exec", INT, ADDRESS, ctypes.c_char_p, ADDRESS, ADDRESS, ADDRESS)

@@ -71,9 +71,11 @@ def works() -> dict[str, Work]:
     return WORKS
 
 
-def load(name: str, package: str) -> ctypes.CDLL:
-    """Load a library that a Debian package brings."""
-    try:
-        return ctypes.CDLL(name)
-    except OSError as error:
-        raise Missing(f"{name} (Debian: {package})") from error
+def load(package: str, *names: str) -> ctypes.CDLL:
+    """Load a library that a Debian package brings; its name may differ between releases."""
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise Missing(f"{' or '.join(names)} (Debian: {package})")

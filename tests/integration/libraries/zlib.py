@@ -12,7 +12,7 @@ LENGTH = ctypes.c_ulong
 
 
 def zlib() -> ctypes.CDLL:
-    return load("libz.so.1", "zlib1g")
+    return load("zlib1g", "libz.so.1")
 
 
 def text() -> bytes:
