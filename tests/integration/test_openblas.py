@@ -51,7 +51,7 @@ def test_dgemm_runs_the_widest_instructions_of_the_processor() -> None:
 
 @pytest.mark.parametrize("name", ["dgemm", "dgetrf", "dsyev"])
 def test_results_are_bit_equal_to_the_native_call(name: str) -> None:
-    (case,) = kernel("openblas.toml", name).cases(overrides={"n": {"dgemm": 1000}.get(name, 200)})
+    (case,) = kernel("openblas.toml", name).cases(overrides={"n": {"dgemm": 500}.get(name, 200)})
     assert set(different_bytes(case).values()) == {0}
 
 
