@@ -1,6 +1,7 @@
 /* Calls functions of shared libraries as job files say. With -DCALLGRIND a program for valgrind: it collects during the
- * calls alone, dumps the counts after each job, and copies the process's map of memory at the end. Otherwise a library
- * that makes the same preparations in the process of the engine.
+ * calls alone, dumps the counts after each job, and copies the process's map of memory at the end. With -DCALLS=n it
+ * calls n times and prints the seconds of each call, by the clock -DCLOCK. Otherwise a library that makes the same preparations in the
+ * process of the engine.
  *
  * A job file: the header below, the frame of the call, then for each array its former address and size (two u64), and
  * after all of these the contents. Arrays come to lie at the same distance from a 2 MiB boundary as before, so code
@@ -73,7 +74,24 @@ int load_job(const char *path, struct job *job) {
 }
 
 #ifdef CALLGRIND
+#include <time.h>
 #include <valgrind/callgrind.h>
+
+#ifndef CLOCK
+#define CLOCK CLOCK_MONOTONIC
+#endif
+#ifdef CALLS
+#define PRINT_SECONDS 1
+#else
+#define PRINT_SECONDS 0
+#define CALLS 1
+#endif
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
 
 static int copy_maps(const char *path) {
     char line[4096];
@@ -91,9 +109,13 @@ int main(int count, char **arguments) {
         struct job job;
         double result;
         if (load_job(arguments[i], &job)) return 1;
-        CALLGRIND_TOGGLE_COLLECT;
-        run_call(job.function, &job.frame, &result);
-        CALLGRIND_TOGGLE_COLLECT;
+        for (int call = 0; call < CALLS; call++) {
+            double start = now();
+            CALLGRIND_TOGGLE_COLLECT;
+            run_call(job.function, &job.frame, &result);
+            CALLGRIND_TOGGLE_COLLECT;
+            if (PRINT_SECONDS) printf("%.9f\n", now() - start);
+        }
         CALLGRIND_DUMP_STATS;
     }
     return count > 1 && copy_maps(arguments[1]);
