@@ -42,27 +42,23 @@ def with_ceilings(here: Machine, threads: Sequence[int], *, again: bool = False)
     from ..machine import store
 
     kept, reasons = store.cached(here)
-    if kept is not None and not again:
-        have = {ceiling.threads for ceiling in kept.ceilings}
-        missing = [count for count in threads if count not in have]
-        if not missing:
-            return kept
-        measured = measure(here, missing, "another number of threads")
-        ceilings = (*kept.ceilings, *measured.ceilings)
-        measured = dataclasses.replace(measured, ceilings=ceilings)
-    else:
-        why = "; ".join(reasons) or "asked for"
-        measured = measure(here, threads, why)
+    base = kept or here
+    have = {ceiling.threads for ceiling in base.ceilings}
+    counts = [count for count in threads if again or count not in have]
+    if not counts:
+        return base
+    why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
+    measured = measure(base, counts, why)
     keep(measured)
     return measured
 
 
-def measure(here: Machine, threads: Sequence[int], why: str) -> Machine:
-    """Measure the ceilings of this machine, with a bar on a terminal."""
+def measure(machine: Machine, threads: Sequence[int], why: str) -> Machine:
+    """Measure ceilings with these numbers of threads and keep the others; with a bar on a terminal."""
     from .. import ceilings
 
     with _progress.steps(f"measuring ceilings ({why})") as progress:
-        return ceilings.measure(here, threads=tuple(threads), progress=progress)
+        return ceilings.measure(machine, threads=tuple(threads), progress=progress)
 
 
 def keep(machine: Machine) -> None:
@@ -95,7 +91,8 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
             f"{cache.name}: {size}, {cache.ways} ways, {cache.fill}{hashed}, {shared} ({cache.source})"
         )
     if machine.ceilings:
-        lines.append(f"{len(machine.ceilings)} ceilings, measured {machine.measured}")
+        count = len(machine.ceilings)
+        lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")
         lines += [f"  {ceiling_text(ceiling)}" for ceiling in machine.ceilings] if ceilings else []
     else:
         lines.append("ceilings: not measured yet; 'counteroof machine' measures them")
