@@ -250,6 +250,8 @@ class KernelSpec:
         Seconds for everything done with the kernel, or ``None`` for the run's.
     env
         Environment of the worker; an empty value unsets the variable.
+    native
+        Functions of the library that instrumentation runs natively, uncounted; the results name them.
     reference
         ``module:function`` or ``/path/file.py:function``: called with (arrays as initialised, parameters),
         returns the contents expected after one call by array name, and the returned value as ``return``.
@@ -272,6 +274,7 @@ class KernelSpec:
     cache: Cache = "warm"
     time_limit: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    native: tuple[str, ...] = ()
     reference: str | None = None
     rtol: float | None = None
     family: str | None = None

@@ -38,7 +38,7 @@ MAX_FILE_BYTES = 10_000_000
 LIBRARY_KEYS = ("path", "sources", "cflags", "header", "ldflags")
 KERNEL_KEYS = (
     *("name", "symbol", "signature", "params", "small", "args", "buffers", "setup", "declared", "precision"),
-    *("threads", "cache", "time_limit", "env", "reference", "rtol", "family", "title", "library"),
+    *("threads", "cache", "time_limit", "env", "native", "reference", "rtol", "family", "title", "library"),
 )
 ARRAY_KEYS = ("dtype", "shape", "init", "access", "align")
 _ARGUMENT = (
@@ -131,6 +131,7 @@ def read_kernel(table: Table, folder: Path, library: LibrarySpec | None, check_m
         cache=cast(Cache, table.text("cache") or "warm"),
         time_limit=table.number("time_limit"),
         env=_env(table),
+        native=table.texts("native"),
         reference=reference,
         rtol=table.number("rtol"),
         family=table.text("family"),

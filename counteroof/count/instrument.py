@@ -73,7 +73,14 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         model = CacheModel(machine.caches)
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
-    with Engine(detail, model.pointer if model else None) as engine:
+    spec = prepared.case.spec
+    with Engine(
+        detail, model.pointer if model else None, native=spec.native, library=prepared.library_path
+    ) as engine:
+        if engine.runs_natively(prepared.function):
+            raise KernelFailed(
+                "unsupported", f"{spec.symbol} always runs natively, uncounted"
+            )
         returned = engine.call(prepared.function, prepared.frame)
         if (_value(prepared, returned), *_state(prepared)) != native:
             _blame(prepared, native)

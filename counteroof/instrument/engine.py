@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,14 @@ class Engine:
         If this machine cannot run it, or another engine is running.
     """
 
-    def __init__(self, detail: Detail = "bytes", model: Any = None) -> None:
+    def __init__(
+        self,
+        detail: Detail = "bytes",
+        model: Any = None,
+        *,
+        native: Iterable[str] = (),
+        library: str | None = None,
+    ) -> None:
         from ..native import ffi, lib
 
         self._ffi, self._lib = ffi, lib
@@ -78,7 +85,7 @@ class Engine:
             xsave_bytes=_xsave_bytes(),
             wide_masks="avx512bw" in features,
             lanes_of=self._lanes_of,
-            native=NativeCode(),
+            native=NativeCode(native, library),
         )
         # cffi's extern "Python" function is one a process; it asks whichever engine runs.
         global _running
@@ -120,6 +127,10 @@ class Engine:
             raise self._unsupported(fault)
         self._check(status)
         return result[0], float_result[0]
+
+    def runs_natively(self, function: int) -> bool:
+        """Tell whether the function at an address is one that is never translated."""
+        return self._translator.runs_natively(function)
 
     def entry(self, function: int) -> int:
         """Return an address that native code can call in place of ``function``, to have it run instrumented.

@@ -8,6 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..errors import BadInput
+
 ALLOCATOR = [
     "malloc",
     "free",
@@ -54,8 +56,10 @@ PROCESSES = [
 ]
 THREADS = ["pthread_create", "pthread_exit", "pthread_once", "pthread_atfork", "thrd_create", "call_once"]
 """These call back, on this thread or a new one; what they call is counted."""
-THREAD_RUNTIMES = re.compile(r"/lib(gomp|omp|iomp5|tbb)[.-][^/]*$")
+THREAD_RUNTIMES = re.compile(r"/lib(gomp|omp|iomp5)[.-][^/]*$")
 """Libraries that run natively as a whole; the functions they are passed are counted."""
+RUNTIME_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
+"""What tells a thread runtime from a library that happens to be called like one."""
 CALLS_BACK = re.compile(r"parallel|task|teams|fork|barrier|sections|invoke")
 """Of their functions, those that are passed functions, or let other threads see what this one did."""
 PYTHON = re.compile(r"/(libpython3[^/]*|python3[.\d]*t?d?)$")
@@ -78,11 +82,16 @@ class NativeCode:
 
     Parameters
     ----------
-    names
-        Further functions of this process that are to run natively.
+    names, library
+        Further functions that are to run natively, and the library they are looked up in.
+
+    Raises
+    ------
+    BadInput
+        If the library has no function of such a name.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), library: str | None = None) -> None:
         process = ctypes.CDLL(None)
         self._functions: dict[int, NativeFunction] = {}
         for group, calls_back in (
@@ -90,12 +99,18 @@ class NativeCode:
             (LOADER, False),
             (PROCESSES, False),
             (THREADS, True),
-            (names, True),
         ):
             for name in group:
                 address = _address(process, name)
                 if address:
                     self._functions[address] = NativeFunction(name, calls_back)
+        for name in names:
+            address = _address(ctypes.CDLL(library), name)
+            if not address:
+                where = library or "this process"
+                raise BadInput(f"{name!r} is to run natively, but {where} has no function of that name")
+            self._functions[address] = NativeFunction(name, True)
+        self._runtimes: dict[str, bool] = {}
         self._starts: list[int] = []
         self._ranges: list[tuple[int, int, str]] = []
 
@@ -112,7 +127,7 @@ class NativeCode:
             return None
         if PYTHON.search(path):
             return _PYTHON
-        if not THREAD_RUNTIMES.search(path):
+        if not self._is_thread_runtime(path):
             return None
         name = symbol_name(address)
         made = NativeFunction(
@@ -120,6 +135,17 @@ class NativeCode:
         )
         self._functions[address] = made
         return made
+
+    def _is_thread_runtime(self, path: str) -> bool:
+        known = self._runtimes.get(path)
+        if known is None:
+            known = False
+            if THREAD_RUNTIMES.search(path):
+                library = ctypes.CDLL(path)  # it is loaded already
+                entries = (_address(library, name) for name in RUNTIME_ENTRIES)
+                known = any(entry is not None and self._path(entry) == path for entry in entries)
+            self._runtimes[path] = known
+        return known
 
     def _path(self, address: int) -> str | None:
         at = bisect_right(self._starts, address) - 1

@@ -130,6 +130,10 @@ class Translator:
             self.failure = error
             return 0
 
+    def runs_natively(self, guest: int) -> bool:
+        """Tell whether the function at an original address is never translated."""
+        return self._native.of(guest) is not None
+
     def forget(self) -> None:
         """Translate everything anew from now on: the original code has changed. Counts so far are kept."""
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,8 @@ class TestOpenMP:
         assert "GOMP_parallel" in native
 
     def test_dynamic_chunks_add_up_whoever_took_them(self, library: ctypes.CDLL, detail: str) -> None:
-        flops, _ = run(library.sum, detail, np.ones(N).ctypes.data, N)
+        a = np.ones(N)
+        flops, _ = run(library.sum, detail, a.ctypes.data, N)
         assert N <= sum(flops) <= N + 50  # each thread adds its part once, again if another was quicker
 
     def test_tasks_are_counted_where_they_run(self, library: ctypes.CDLL, detail: str) -> None:
@@ -118,3 +120,13 @@ def test_a_pool_of_threads_outlives_the_engine(library: ctypes.CDLL) -> None:
     for _ in range(3):
         flops, _ = run(library.tasks, "bytes", a.ctypes.data, N)
         assert sum(flops) == N
+
+
+def test_a_library_that_is_only_called_like_a_thread_runtime_is_counted(tmp_path: Path) -> None:
+    double = "void twice(double *a, long n) { for (long i = 0; i < n; i++) a[i] *= 2; }"
+    named = ctypes.CDLL(str(shared(tmp_path, double, name="libomp.so")))
+    a = np.ones(N)
+    flops, native = run(named.twice, "flops", a.ctypes.data, N)
+    assert sum(flops) == N
+    assert np.all(a == 4.0)
+    assert native == ()
