@@ -5,7 +5,8 @@ Usage, from the repository's root::
     python scripts/fuzz_engine.py --blocks 1000000 --workers 2 --out fuzz-out
 
 Each block is run in both details, ``flops`` and ``bytes``; registers, flags, masks, memory and the fault that
-ended it must be equal. A block that differs is cut down to the instructions it takes and printed. Progress is
+ended it must be equal. Some are run in single steps too: what each instruction then accesses must be what the
+engine recorded. A block that differs is cut down to the instructions it takes and printed. Progress is
 kept in ``OUT/progress.json``: the next start goes on from there.
 """
 
@@ -19,18 +20,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tests.instrument.asm_blocks import Arena, Block, Options, Outcome
+    from tests.instrument.asm_blocks import Arena, Block, Options
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 CHUNK = 250
 """Blocks an engine: the code cache is given back with it."""
+STEPPED = 0.1
+"""Share of blocks that are run in single steps, without faults, for what they access."""
 PATIENCE = 60.0
 """Seconds without a sign of life after which a worker counts as hung."""
 Detail = Literal["flops", "bytes"]
@@ -55,7 +59,7 @@ def work(faults: float) -> None:
 def run_chunk(arena: Arena, options: Options, seeds: range) -> Iterator[tuple[int, str | None]]:
     """Yield each seed before it is run, and what differed after it."""
     from counteroof.instrument.engine import Engine
-    from tests.instrument.asm_blocks import native_run, random_block, random_image
+    from tests.instrument.asm_blocks import differences, native_run, random_block, random_image
     from tests.instrument.asm_native import recorded_signals
 
     todo = []
@@ -72,30 +76,43 @@ def run_chunk(arena: Arena, options: Options, seeds: range) -> Iterator[tuple[in
                 engine.forget()
                 arena.place(block)
                 got = native_run(block, image, entry=engine.entry(block.entry), signals=False)
-                if compare(expected, got, arena, detail):
+                if differences(expected, got, arena):
                     wrong.append(block)
         for block in wrong:
             yield block.seed, explain(block, detail)
+    yield from run_accesses(arena, replace(options, faults=0.0), seeds[:: round(1 / STEPPED)])
 
 
-def compare(expected: Outcome, got: Outcome, arena: Arena, detail: Detail) -> list[str]:
-    """Return what a translated run left otherwise than the native one."""
-    from tests.instrument.asm_blocks import differences
+def run_accesses(arena: Arena, options: Options, seeds: Sequence[int]) -> Iterator[tuple[int, str | None]]:
+    """Compare recorded accesses with those of single steps; yield like :func:`run_chunk`."""
+    from counteroof.instrument.engine import Engine
+    from tests.instrument.asm_blocks import listing, random_block, random_image
+    from tests.instrument.asm_records import blame, expected, recorded, surroundings
+    from tests.instrument.asm_steps import run_in_steps
 
-    return differences(expected, got, arena, flags_after_faults=detail == "bytes")
+    around = surroundings()
+    with Engine("bytes") as engine:
+        for seed in seeds:
+            yield seed, None
+            block = random_block(seed, arena, options)
+            image = random_image(seed, block)
+            steps = run_in_steps(block, image)
+            got = recorded(engine, block, image)
+            if not steps.fault and got != expected(steps, around):
+                yield seed, f"accesses: {blame(steps, around, got)}\n{listing(block)}"
 
 
 def differs(block: Block, detail: Detail) -> list[str]:
     """Return what differs when a block is run natively and under an engine of its own."""
     from counteroof.instrument.engine import Engine
-    from tests.instrument.asm_blocks import native_run, random_image
+    from tests.instrument.asm_blocks import differences, native_run, random_image
     from tests.instrument.asm_native import recorded_signals
 
     image = random_image(block.seed, block)
     expected = native_run(block, image)
     with recorded_signals(), Engine(detail) as engine:
         got = native_run(block, image, entry=engine.entry(block.entry), signals=False)
-    return compare(expected, got, block.arena, detail)
+    return differences(expected, got, block.arena)
 
 
 def explain(block: Block, detail: Detail) -> str:

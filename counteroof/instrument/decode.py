@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE = range(6)
 """Access kinds, as the cache model numbers them."""
 
-PLAIN, MASKED, COMPRESSED, GATHERED, STRING, FS_RELATIVE = range(6)
+PLAIN, MASKED, COMPRESSED, GATHERED, STRING, BIT_STRING, LINE, TABLE = range(8)
 """Access forms, as ``csrc/instrument/instrument.h`` numbers them."""
 
+FS, GS = 1, 2
 RSP = 4
 NO_REGISTER = -1
 STATUS_FLAGS = 0x3F  # OF SF ZF AF CF PF in iced-x86's RflagsBits
@@ -51,30 +52,45 @@ NON_TEMPORAL_STORES = _mnemonics("MOVNT", "VMOVNT", "MASKMOV", "VMASKMOVDQU") - 
 PREFETCHES = _mnemonics("PREFETCH")
 FLUSHES = _mnemonics("CLFLUSH", "CLWB", "CLDEMOTE")
 COMPRESS = _mnemonics("VPCOMPRESS", "VCOMPRESS", "VPEXPAND", "VEXPAND")
-# The mask of these selects elements of the result, which are not the elements of the memory operand: all of
-# it is read.
 WHOLE_OPERAND = _mnemonics(
     "VPERM",
     "VSHUF",
-    "VPSHUF",
+    "VPSHUFB",
+    "VPSHUFD",
+    "VPSHUFHW",
+    "VPSHUFLW",
     "VALIGN",
     "VPALIGN",
     "VPUNPCK",
     "VUNPCK",
     "VPACK",
+    "VINSERT",
+    "VMOVDDUP",
+    "VMOVSHDUP",
+    "VMOVSLDUP",
     "VDBPSADBW",
     "VPMULTISHIFT",
-    "VBROADCAST",
-    "VPBROADCAST",
-    "VPSRL",
-    "VPSRA",
-    "VPSLL",
-)
+    "VGF2P8AFFINE",
+    "VPMADDUBSW",
+    "VPMADDWD",
+    "VPCONFLICT",
+    "VCVTNE2PS2BF16",
+    "V4F",
+    "VP4DPWSSD",
+) - {Mnemonic.VPSHUFBITQMB}
+"""The mask of these selects elements of the result, which are not those of the memory operand: all of it is
+read. (Intel SDM volume 2, exception classes E4NF and E6NF; a processor shows it by its page faults.)"""
+SHIFTS = _mnemonics("VPSLL", "VPSRA", "VPSRL") - _mnemonics("VPSLLV", "VPSRAV", "VPSRLV")
+"""The same, where the memory operand is the count."""
+REPEATED = _mnemonics("VBROADCAST", "VPBROADCAST")
 VECTOR_MASKED = _mnemonics("VMASKMOVP", "VPMASKMOV")
 BYTE_MASKED = _mnemonics("MASKMOV", "VMASKMOVDQU")
+BIT_STRINGS = frozenset((Mnemonic.BT, Mnemonic.BTS, Mnemonic.BTR, Mnemonic.BTC))
 STATE_SAVES = _mnemonics("XSAVE", "XRSTOR")
 READS_AND_WRITES = (OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
 WRITES = (OpAccess.WRITE, OpAccess.COND_WRITE, *READS_AND_WRITES)
+_SCALES = {1: 0, 2: 1, 4: 2, 8: 3}
+_SEGMENTS = {Register.FS: FS, Register.GS: GS}
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,10 +109,14 @@ class Access:
     """Masked and gathered: an iced-x86 opmask or vector register; 0 for none."""
     mask_bytes: int = 0
     vector: int = 0
-    """Gathered: the iced-x86 register with the indices."""
+    """Gathered: the iced-x86 register with the indices. Bit strings: the number of the register that tells
+    the bit, counted from the operand's first one to either side."""
     index_bytes: int = 0
     address32: bool = False
-    broadcast: bool = False
+    broadcast: int = 0
+    """Masked: the elements in memory, if the lanes repeat them."""
+    segment: int = 0
+    """FS or GS, as numbered below; 0 for a segment whose base is zero."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -211,79 +231,89 @@ class Reader:
             kind = PREFETCH if mnemonic in PREFETCHES else FLUSH
             return [_operand_access(instruction, 1, kind)]
         if mnemonic == Mnemonic.CLZERO:
-            return [Access(0, -1, 0, 0, 64, NON_TEMPORAL)]
+            return [Access(0, -1, 0, 0, 64, NON_TEMPORAL, LINE)]
         if instruction.is_string_instruction and (instruction.has_rep_prefix or instruction.has_repne_prefix):
             return _string_accesses(instruction, info)
         found = []
         for memory in info.used_memory():
-            if memory.access in (OpAccess.NONE, OpAccess.NO_MEM_ACCESS):
-                continue
-            size = ix.MemorySizeExt.size(memory.memory_size)
-            if size == 0:
-                size = self._xsave_bytes if mnemonic in STATE_SAVES else 1
-            kind = LOAD
-            if memory.access in WRITES:
-                kind = UPDATE if memory.access in READS_AND_WRITES else STORE
-                if mnemonic in NON_TEMPORAL_STORES:
-                    kind = NON_TEMPORAL
-            displacement = memory.displacement & 0xFFFFFFFFFFFFFFFF
-            if displacement >= 1 << 63:
-                displacement -= 1 << 64
-            segment_fs = memory.segment == Register.FS
-            base = GPR_NUMBER[memory.base] if memory.base != Register.NONE else -1
-            address32 = memory.address_size == ix.CodeSize.CODE32
-            scale = {1: 0, 2: 1, 4: 2, 8: 3}[memory.scale]
-            if memory.vsib_size:
-                found.append(_gather(instruction, memory, size, kind, base, scale, displacement, address32))
-                continue
-            index = GPR_NUMBER[memory.index] if memory.index != Register.NONE else -1
-            form, lanes, mask, mask_bytes, broadcast = PLAIN, 0, 0, 0, False
-            if mnemonic in VECTOR_MASKED:
-                element = 8 if mnemonic in (Mnemonic.VMASKMOVPD, Mnemonic.VPMASKMOVQ) else 4
-                form, lanes, size, mask, mask_bytes = (
-                    MASKED,
-                    size // element,
-                    element,
-                    instruction.op1_register,
-                    element,
-                )
-            elif mnemonic in BYTE_MASKED:
-                form, lanes, mask, mask_bytes = MASKED, size, instruction.op_register(2), 1
-                size = 1
-            elif instruction.op_mask != Register.NONE and mnemonic not in WHOLE_OPERAND:
-                element = ix.MemorySizeExt.element_size(memory.memory_size) or size
-                mask = instruction.op_mask
-                if mnemonic in COMPRESS:
-                    form = COMPRESSED
-                else:
-                    form = MASKED
-                    broadcast = instruction.is_broadcast
-                lanes = max(1, size // element)
-                if broadcast:
-                    lanes = max(1, ix.RegisterExt.size(instruction.op0_register) // element)
-                    element = size
-                size = element
-            if segment_fs:
-                form = FS_RELATIVE
-            found.append(
-                Access(
-                    base,
-                    index,
-                    scale,
-                    displacement,
-                    size,
-                    kind,
-                    form,
-                    lanes,
-                    mask,
-                    mask_bytes,
-                    0,
-                    0,
-                    address32,
-                    broadcast,
-                )
-            )
+            if memory.access not in (OpAccess.NONE, OpAccess.NO_MEM_ACCESS):
+                found.append(self._access(instruction, memory))
+        found.sort(key=lambda access: access.kind in (STORE, NON_TEMPORAL))  # what is read comes first
         return found
+
+    def _access(self, instruction: ix.Instruction, memory: ix.UsedMemory) -> Access:
+        mnemonic = instruction.mnemonic
+        size = ix.MemorySizeExt.size(memory.memory_size)
+        if size == 0:
+            size = self._xsave_bytes if mnemonic in STATE_SAVES else 1
+        kind = LOAD
+        if memory.access in WRITES:
+            kind = UPDATE if memory.access in READS_AND_WRITES else STORE
+            if mnemonic in NON_TEMPORAL_STORES:
+                kind = NON_TEMPORAL
+        form, lanes, mask, mask_bytes, broadcast, vector, index_bytes = PLAIN, 0, 0, 0, 0, 0, 0
+        if memory.vsib_size:
+            form, vector, index_bytes = GATHERED, memory.index, memory.vsib_size
+            mask, mask_bytes, lanes = _gather_lanes(instruction, memory, size)
+        elif mnemonic in VECTOR_MASKED:
+            element = 8 if mnemonic in (Mnemonic.VMASKMOVPD, Mnemonic.VPMASKMOVQ) else 4
+            form, lanes, size, mask_bytes = MASKED, size // element, element, element
+            mask = instruction.op1_register
+        elif mnemonic in BYTE_MASKED:
+            form, lanes, size, mask, mask_bytes = MASKED, size, 1, instruction.op_register(2), 1
+        elif mnemonic in BIT_STRINGS and instruction.op1_kind == OpKind.REGISTER:
+            form, vector, index_bytes = BIT_STRING, GPR_NUMBER[instruction.op1_register], size
+        elif mnemonic == Mnemonic.XLATB:
+            form = TABLE
+        elif instruction.op_mask != Register.NONE and not _reads_whole(instruction, kind):
+            mask = instruction.op_mask
+            form = COMPRESSED if mnemonic in COMPRESS else MASKED
+            lanes, size, broadcast = _lanes(instruction, memory, size)
+        return Access(
+            GPR_NUMBER[memory.base] if memory.base != Register.NONE else -1,
+            GPR_NUMBER[memory.index] if memory.index != Register.NONE and form != GATHERED else -1,
+            _SCALES[memory.scale],
+            _signed(memory.displacement),
+            size,
+            kind,
+            form,
+            lanes,
+            mask,
+            mask_bytes,
+            vector,
+            index_bytes,
+            memory.address_size == ix.CodeSize.CODE32,
+            broadcast,
+            _SEGMENTS.get(memory.segment, 0),
+        )
+
+
+def _signed(displacement: int) -> int:
+    displacement &= 0xFFFFFFFFFFFFFFFF
+    return displacement - (1 << 64) if displacement >= 1 << 63 else displacement
+
+
+def _reads_whole(instruction: ix.Instruction, kind: int) -> bool:
+    """Tell whether an instruction accesses all of its memory operand, whatever its mask."""
+    mnemonic = instruction.mnemonic
+    return kind == LOAD and (
+        mnemonic in WHOLE_OPERAND
+        or (mnemonic in SHIFTS and instruction.op_count == 3 and instruction.op2_kind == OpKind.MEMORY)
+    )
+
+
+def _lanes(instruction: ix.Instruction, memory: ix.UsedMemory, size: int) -> tuple[int, int, int]:
+    """Return lanes, bytes of an element, and how many elements the lanes repeat (0: every lane has its
+    own)."""
+    operand = ix.OpCodeInfo(instruction.code)
+    element = ix.MemorySizeExt.element_size(memory.memory_size) or size
+    if operand.can_broadcast:  # tells the lanes of a dot product from the smaller numbers they are made of
+        element = ix.MemorySizeExt.size(operand.broadcast_memory_size)
+    if instruction.is_broadcast:
+        return ix.MemorySizeExt.size(operand.memory_size) // element, element, 1
+    if instruction.mnemonic in REPEATED:
+        return ix.RegisterExt.size(instruction.op0_register) // element, element, max(1, size // element)
+    return max(1, size // element), min(element, size), 0
 
 
 def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
@@ -300,60 +330,37 @@ def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
 
 
 def _operand_access(instruction: ix.Instruction, size: int, kind: int) -> Access:
-    base = instruction.memory_base
-    displacement = instruction.memory_displacement
+    """Return the access of an operand that iced-x86 does not count as one: of a prefetch or flush."""
+    base, index = instruction.memory_base, instruction.memory_index
+    segment = _SEGMENTS.get(instruction.memory_segment, 0)
     if base in (Register.RIP, Register.EIP):
-        return Access(-1, -1, 0, instruction.ip_rel_memory_address, size, kind)
-    if displacement >= 1 << 63:
-        displacement -= 1 << 64
+        return Access(-1, -1, 0, instruction.ip_rel_memory_address, size, kind, segment=segment)
+    narrow = any(ix.RegisterExt.size(register) == 4 for register in (base, index))
     return Access(
         GPR_NUMBER[base] if base != Register.NONE else -1,
-        GPR_NUMBER[instruction.memory_index] if instruction.memory_index != Register.NONE else -1,
-        {1: 0, 2: 1, 4: 2, 8: 3}[instruction.memory_index_scale],
-        displacement,
+        GPR_NUMBER[index] if index != Register.NONE else -1,
+        _SCALES[instruction.memory_index_scale],
+        _signed(instruction.memory_displacement),
         size,
         kind,
-        FS_RELATIVE if instruction.segment_prefix == Register.FS else PLAIN,
+        address32=narrow or instruction.memory_displ_size == 4,
+        segment=segment,
     )
 
 
-def _gather(
-    instruction: ix.Instruction,
-    memory: ix.UsedMemory,
-    size: int,
-    kind: int,
-    base: int,
-    scale: int,
-    displacement: int,
-    address32: bool,
-) -> Access:
-    index_bytes = memory.vsib_size
-    element = size
+def _gather_lanes(instruction: ix.Instruction, memory: ix.UsedMemory, size: int) -> tuple[int, int, int]:
+    """Return mask, bytes of a lane of the mask (0: it is an opmask) and lanes."""
     if instruction.op_mask != Register.NONE:
         mask, mask_bytes = instruction.op_mask, 0
         data = (
             instruction.op0_register if instruction.op0_kind == OpKind.REGISTER else instruction.op1_register
         )
     else:
-        mask, mask_bytes, data = instruction.op_register(2), element, instruction.op0_register
-    lanes = ix.RegisterExt.size(memory.index) // index_bytes
+        mask, mask_bytes, data = instruction.op_register(2), size, instruction.op0_register
+    lanes = ix.RegisterExt.size(memory.index) // memory.vsib_size
     if Register.XMM0 <= data <= Register.ZMM31:
-        lanes = min(lanes, ix.RegisterExt.size(data) // element)
-    return Access(
-        base,
-        -1,
-        scale,
-        displacement,
-        element,
-        kind,
-        GATHERED,
-        lanes,
-        mask,
-        mask_bytes,
-        memory.index,
-        index_bytes,
-        address32,
-    )
+        lanes = min(lanes, ix.RegisterExt.size(data) // size)
+    return mask, mask_bytes, lanes
 
 
 def _string_accesses(instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
@@ -365,7 +372,10 @@ def _string_accesses(instruction: ix.Instruction, info: ix.InstructionInfo) -> l
         size = ix.MemorySizeExt.size(
             instruction.memory_size
         )  # of one element; that of the whole is not known
-        found.append(Access(GPR_NUMBER[memory.base], -1, 0, 0, size, kind, STRING))
+        narrow = memory.address_size == ix.CodeSize.CODE32
+        segment = _SEGMENTS.get(memory.segment, 0)
+        base = GPR_NUMBER[memory.base]
+        found.append(Access(base, -1, 0, 0, size, kind, STRING, address32=narrow, segment=segment))
     found.sort(key=lambda access: access.kind)  # what is copied is read before it is written
     return found
 
@@ -472,6 +482,7 @@ def flags_dead_at_entry(block: Block) -> bool:
 _MAY_KEEP_FLAGS = frozenset(
     (
         Mnemonic.SHL,
+        Mnemonic.SAL,
         Mnemonic.SHR,
         Mnemonic.SAR,
         Mnemonic.ROL,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from iced_x86 import FlowControl
 
-from .decode import FS_RELATIVE, MASKED, PLAIN, Access, Block
+from .decode import MASKED, PLAIN, Access, Block
 
 Sum = tuple[int, tuple[tuple[int, int], ...]]
 """A constant, and (register, coefficient) pairs sorted by register; values at the start of the iteration."""
@@ -86,7 +86,7 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
     found: list[tuple[Access, Sum]] = []
     for decoded in block.body:
         for access in decoded.accesses if detail != "flops" else ():
-            if access.form not in (PLAIN, MASKED, FS_RELATIVE) or access.mask_bytes or access.address32:
+            if access.form not in (PLAIN, MASKED) or access.mask_bytes or access.address32:
                 return None
             if access.form == MASKED and masks_written.get(access.mask):
                 return None

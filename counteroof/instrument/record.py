@@ -11,7 +11,7 @@ from iced_x86 import Register
 
 from . import emit
 from .code_cache import Output
-from .decode import GATHERED, STRING, Access, Decoded
+from .decode import BIT_STRING, GATHERED, STRING, TABLE, Access, Decoded
 
 if TYPE_CHECKING:
     from iced_x86 import Code_, Register_
@@ -99,22 +99,24 @@ class Recorder:
             base = index = mask = vector = 0
             delta = access.displacement
             if access.form == STRING:
-                base = record.reserve(1)
-                out.add(emit.store(self._scratch, 8 * base, access.base))
+                base = self._exactly(access.base, out)
                 vector = record.reserve(1)
                 late.append((vector, access.base))
-                record.accesses.append(
-                    (0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector, 0, 0, 0, 0)
-                )
+                description = (0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector)
+                record.accesses.append((*description, 0, 0, access.address32, 0, access.segment))
                 continue
             if access.base >= 0:
                 base, moved = self._value(access.base, out)
                 delta += moved
-            if access.index >= 0:
+            if access.form == TABLE:
+                index = self._exactly(access.index, out)
+            elif access.index >= 0:
                 index, moved = self._value(access.index, out)
                 delta += moved << access.scale
             if access.form == GATHERED:
                 vector = self._vector(access.vector, out)
+            elif access.form == BIT_STRING:
+                vector = self._exactly(access.vector, out)
             if access.mask:
                 mask = (self._vector if access.mask_bytes else self._opmask)(access.mask, out)
             if delta >= 1 << 63 or delta < -(1 << 63):
@@ -135,6 +137,7 @@ class Recorder:
                     access.mask_bytes,
                     access.address32,
                     access.broadcast,
+                    access.segment,
                 )
             )
         self._step(decoded)
@@ -144,6 +147,12 @@ class Recorder:
         """Emit what must be stored after the instruction."""
         for slot, register in late:
             out.add(emit.store(self._scratch, 8 * slot, register))
+
+    def _exactly(self, register: int, out: Output) -> int:
+        """Return a slot that holds the register's value as it is."""
+        slot = self._record.reserve(1)
+        out.add(emit.store(self._scratch, 8 * slot, register))
+        return slot
 
     def _value(self, register: int, out: Output) -> tuple[int, int]:
         """Return the slot that holds the register's value, and what to add to it."""

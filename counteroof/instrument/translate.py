@@ -229,6 +229,7 @@ class Translator:
                 entry.mask_bytes,
                 entry.address32,
                 entry.broadcast,
+                entry.segment,
             ) = values
         lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
         for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
@@ -541,6 +542,7 @@ class Translator:
                     0,
                     0,
                     access.broadcast,
+                    access.segment,
                 )
             )
         counter = slots[loop.counter]

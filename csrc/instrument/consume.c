@@ -33,18 +33,42 @@ void instrument_futex_wake(volatile uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
-static inline uint64_t address_of(const struct instrument_access *a, const uint64_t *record, uint64_t fs_base) {
+/* Bases of the segments, as `segment` of an access numbers them. */
+struct bases { uint64_t of[3]; };
+
+static inline uint64_t address_of(const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
     uint64_t address = (uint64_t)a->delta;
     if (a->base) address += record[a->base];
-    if (a->index) address += record[a->index] << a->scale;
+    if (a->index) address += (a->form == 7 ? record[a->index] & 0xff : record[a->index]) << a->scale;
     if (a->address32) address &= 0xffffffffu;
-    if (a->form == 5) address += fs_base;
-    return address;
+    return address + bases->of[a->segment];
+}
+
+/* In the place of a model, for tests: every access is written down. */
+static struct instrument_touch *trace;
+static uint64_t trace_room, trace_used;
+
+static void trace_access(uint64_t address, uint32_t bytes, uint32_t kind) {
+    if (trace_used < trace_room) trace[trace_used] = (struct instrument_touch){address, bytes, kind};
+    trace_used++;
+}
+
+static inline void feed(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind) {
+    if (sim) cachesim_fast(sim, address, bytes, kind);
+    else if (trace) trace_access(address, bytes, kind);
+}
+
+static void feed_loop(uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+                      const uint32_t *kind, uint64_t count) {
+    if (model) cachesim_loop(model, n, start, stride, bytes, kind, count);
+    else if (trace)
+        for (uint64_t k = 0; k < count; k++)
+            for (uint32_t i = 0; i < n; i++) trace_access(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
 }
 
 static inline void touch(uint64_t address, uint32_t bytes, uint32_t kind) {
     accesses_seen++;
-    if (model) cachesim_fast(model, address, bytes, kind);
+    feed(model, address, bytes, kind);
 }
 
 /* Bit i is set where lane i is active. */
@@ -59,13 +83,14 @@ static uint64_t active_lanes(const struct instrument_access *a, const uint64_t *
     return lanes;
 }
 
-static unsigned special_access(const struct instrument_access *a, const uint64_t *record, uint64_t fs_base) {
-    uint64_t start = address_of(a, record, fs_base);
+/* Touch what an access touches that is not simply one range; returns how many accesses it was described by. */
+static unsigned special_access(const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
+    uint64_t start = address_of(a, record, bases);
     if (a->form == 1) { /* masked: runs of active elements */
         uint64_t lanes = active_lanes(a, record);
-        if (a->broadcast) {
-            if (lanes) touch(start, a->bytes, a->kind);
-            return 1;
+        if (a->broadcast) { /* an element is read if any of its lanes is active */
+            for (unsigned n = a->lanes; n > a->broadcast; n /= 2) lanes |= lanes >> n / 2;
+            lanes &= (1ull << a->broadcast) - 1;
         }
         while (lanes) {
             unsigned first = (unsigned)__builtin_ctzll(lanes);
@@ -93,20 +118,28 @@ static unsigned special_access(const struct instrument_access *a, const uint64_t
         int64_t strides[2];
         uint32_t bytes[2], kinds[2];
         for (unsigned s = 0; s < a->lanes; s++) {
-            starts[s] = address_of(a + s, record, fs_base);
+            starts[s] = address_of(a + s, record, bases);
             strides[s] = moved < 0 ? -(int64_t)a->bytes : (int64_t)a->bytes;
             bytes[s] = a->bytes;
             kinds[s] = a[s].kind;
         }
         accesses_seen += count * a->lanes;
-        if (model && count) cachesim_loop(model, a->lanes, starts, strides, bytes, kinds, count);
+        if (count) feed_loop(a->lanes, starts, strides, bytes, kinds, count);
         return a->lanes;
+    } else if (a->form == 5) {
+        unsigned unused = 64 - 8 * a->index_bytes;
+        int64_t bit = (int64_t)(record[a->vector] << unused) >> unused;
+        touch(start + (uint64_t)((bit >> (2 + __builtin_ctz(a->index_bytes) + 1)) * a->index_bytes), a->bytes, a->kind);
+    } else if (a->form == 6) {
+        touch(start & ~(uint64_t)(a->bytes - 1), a->bytes, a->kind);
+    } else {
+        touch(start, a->bytes, a->kind);
     }
     return 1;
 }
 
 static void consume_loop(struct block *b, const uint64_t *record, struct state *owner) {
-    uint64_t fs_base = owner->fs_base;
+    const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t difference = record[b->info.counter_end] - record[b->info.counter_start];
     if (b->info.counter_bits == 32) {
         /* a 32-bit counter wraps; both its values are zero-extended */
@@ -133,10 +166,9 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
     int plain = 1;
     for (uint32_t i = 0; i < n; i++) {
         const struct instrument_access *a = &b->accesses[i];
-        uint64_t first = address_of(a, record, fs_base), last = (uint64_t)a->delta;
+        uint64_t first = address_of(a, record, &bases), last = (uint64_t)a->delta + bases.of[a->segment];
         if (a->base) last += record[a->base + 1];
         if (a->index) last += record[a->index + 1] << a->scale;
-        if (a->form == 5) last += fs_base;
         start[i] = first;
         stride[i] = (int64_t)(last - first) / (int64_t)count;
         bytes[i] = a->bytes;
@@ -146,7 +178,7 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
     if (attributing && model) cachesim_fast_origin(model, b->info.first_access);
     if (plain) {
         accesses_seen += n * count;
-        if (model) cachesim_loop(model, n, start, stride, bytes, kind, count);
+        feed_loop(n, start, stride, bytes, kind, count);
         return;
     }
     for (uint64_t k = 0; k < count; k++)
@@ -154,7 +186,7 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
             struct instrument_access moved = b->accesses[i];
             moved.delta += stride[i] * (int64_t)k;
             if (attributing && model) cachesim_fast_origin(model, b->info.first_access + i);
-            if (moved.form == 1) special_access(&moved, record, fs_base);
+            if (moved.form == 1) special_access(&moved, record, &bases);
             else touch(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
         }
 }
@@ -165,14 +197,15 @@ static inline void consume_plain(const struct block *b, const uint64_t *record, 
         uint64_t address = (uint64_t)a->delta;
         if (a->base) address += record[a->base];
         if (a->index) address += record[a->index] << a->scale;
-        if (sim) cachesim_fast(sim, address, a->bytes, a->kind);
+        feed(sim, address, a->bytes, a->kind);
     }
 }
 
 static void consume(const struct chunk *chunk) {
     const uint64_t *record = chunk->start, *end = chunk->end;
     struct state *owner = chunk->owner;
-    uint64_t fs_base = owner->fs_base, *recorded = owner->recorded, seen = 0;
+    const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
+    uint64_t *recorded = owner->recorded, seen = 0;
     struct cachesim *sim = model;
     for (uint32_t slots; record < end; record += slots) {
         struct block *b = instrument_block_at(record[0]);
@@ -195,11 +228,11 @@ static void consume(const struct chunk *chunk) {
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {
             if (attributing && sim) cachesim_fast_origin(sim, b->info.first_access + (uint32_t)(a - b->accesses));
-            if (a->form == 0 || a->form == 5) {
-                touch(address_of(a, record, fs_base), a->bytes, a->kind);
+            if (a->form == 0) {
+                touch(address_of(a, record, &bases), a->bytes, a->kind);
                 a++;
             } else {
-                a += special_access(a, record, fs_base);
+                a += special_access(a, record, &bases);
             }
         }
     }
@@ -257,6 +290,7 @@ void instrument_consumer_stop(void) {
     pthread_join(thread, NULL);
     running = 0;
     model = NULL;
+    trace = NULL;
 }
 
 void instrument_wait_idle(void) {
@@ -269,6 +303,14 @@ void instrument_wait_idle(void) {
 
 uint64_t instrument_accesses_seen(void) { return accesses_seen; }
 void instrument_attribute(uint32_t on) { attributing = on; }
+
+void instrument_trace(struct instrument_touch *out, uint64_t room) {
+    trace = out;
+    trace_room = room;
+    trace_used = 0;
+}
+
+uint64_t instrument_traced(void) { return trace_used; }
 void instrument_reset_accesses(void) { accesses_seen = 0; }
 
 #endif

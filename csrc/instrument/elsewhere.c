@@ -35,4 +35,6 @@ int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks)
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }
 void instrument_attribute(uint32_t on) { (void)on; }
+void instrument_trace(struct instrument_touch *out, uint64_t room) { (void)out; (void)room; }
+uint64_t instrument_traced(void) { return 0; }
 #endif

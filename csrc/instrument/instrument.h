@@ -12,17 +12,20 @@ struct instrument_access {
     int64_t delta;
     uint32_t bytes;       /* size of the access; for vectors of elements the size of one element */
     uint8_t kind;         /* a cachesim kind */
-    uint8_t form;         /* 0 plain, 1 masked, 2 compress or expand, 3 gather or scatter, 4 repeated string, 5 relative to FS */
+    uint8_t form;         /* 0 plain, 1 masked, 2 compress or expand, 3 gather or scatter, 4 repeated string,
+                             5 bit string: the bit that slot `vector` tells, in units of `index_bytes`,
+                             6 the whole line of `bytes` bytes, 7 table: only the index's lowest byte counts */
     uint8_t base, index;  /* slots of the record */
     uint8_t scale;        /* log2 */
-    uint8_t lanes;        /* masked, gather: number of elements */
+    uint8_t lanes;        /* masked, gather: number of elements; string: number of streams side by side */
     uint8_t mask;         /* slot of the opmask, or of the vector mask's first word; 0: all lanes */
     uint8_t vector;       /* gather: slot of the index vector's first word; string: slot of the pointer afterwards */
-    uint8_t index_bytes;  /* gather: 4 or 8 */
+    uint8_t index_bytes;  /* gather: 4 or 8; bit string: 2, 4 or 8 */
     uint8_t mask_bytes;   /* 0: mask is an opmask; else the element size of a vector mask */
     uint8_t address32;    /* the sum is cut to 32 bits */
-    uint8_t broadcast;    /* masked: one element that is read if any lane is active */
-    uint8_t reserved[4];
+    uint8_t broadcast;    /* masked: number of elements in memory, if the lanes repeat them; each is read for any lane */
+    uint8_t segment;      /* the sum is relative to 1 FS, 2 GS */
+    uint8_t reserved[3];
 };
 
 /* Lanes that count only where an opmask is set. */
@@ -92,3 +95,9 @@ int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks)
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
 uint64_t instrument_accesses_seen(void);
 void instrument_attribute(uint32_t on);   /* tell the model the number of each access; off when the engine starts */
+
+/* For tests: without a model, write every access to `out`, in the order a model would see. To be called when everything is
+   drained; NULL ends it. */
+struct instrument_touch { uint64_t address; uint32_t bytes, kind; };
+void instrument_trace(struct instrument_touch *out, uint64_t room);
+uint64_t instrument_traced(void);   /* accesses since then; beyond `room` they are counted only */

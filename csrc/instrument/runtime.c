@@ -106,7 +106,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
     memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);
     int plain = !info->loop && !info->lane_groups;
-    for (uint32_t i = 0; i < info->accesses; i++) plain &= accesses[i].form == 0 && !accesses[i].address32;
+    for (uint32_t i = 0; i < info->accesses; i++) plain &= !accesses[i].form && !accesses[i].address32 && !accesses[i].segment;
     if (plain) {
         b->plain = malloc(info->accesses * sizeof *b->plain + 1);
         if (!b->plain) return -2;

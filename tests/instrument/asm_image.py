@@ -83,21 +83,17 @@ def random_image(seed: int, block: Block) -> bytes:
     return bytes(state) + pool[at : at + memory]
 
 
-def differences(
-    expected: Outcome, got: Outcome, arena: Arena, *, flags_after_faults: bool = True
-) -> list[str]:
+def differences(expected: Outcome, got: Outcome, arena: Arena) -> list[str]:
     """Return what differs, in words; registers first, then memory.
 
-    ``flags_after_faults``: whether the flags must be right where a fault ended the block. They need not be
-    where an engine counts with flags that the code was about to overwrite.
-
-    Not compared: what lies below the red zone (nobody may rely on it) and the address the x87 unit remembers
-    of its last instruction, which is where that instruction really ran.
+    Not compared: the flags where a fault ended the block, since an engine may count with flags that the code
+    was about to overwrite; what lies below the red zone (nobody may rely on it); and the address the x87 unit
+    remembers of its last instruction, which is where that instruction really ran.
     """
     if expected.fault != got.fault:
         return [f"fault: expected {expected.fault}, got {got.fault}"]
     a, b = expected.image, got.image
-    if expected.fault and not flags_after_faults:
+    if expected.fault:
         b = b[:FLAGS] + a[FLAGS : FLAGS + 8] + b[FLAGS + 8 :]
     rsp = struct.unpack_from("<Q", a, GPR + 8 * RSP)[0]
     dead = min(max(rsp - 128 - arena.stack, 0), STACK_BYTES)

@@ -254,12 +254,10 @@ def epilogue(state: int) -> tuple[Instruction, ...]:
     return tuple(code)
 
 
-@cache
-def _native() -> ctypes.CDLL:
-    """Compile and load asm_native.c; kept in the temporary folder by content."""
-    source = Path(__file__).with_suffix(".c")
+def compiled(source: Path) -> ctypes.CDLL:
+    """Compile and load a C file; kept in the temporary folder by content."""
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    library = Path(tempfile.gettempdir()) / f"counteroof-asm-native-{os.getuid()}-{digest}.so"
+    library = Path(tempfile.gettempdir()) / f"counteroof-{source.stem}-{os.getuid()}-{digest}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory() as folder:
             built = Path(folder) / library.name
@@ -268,7 +266,12 @@ def _native() -> ctypes.CDLL:
             staged = library.with_suffix(f".{os.getpid()}")
             staged.write_bytes(built.read_bytes())
             staged.rename(library)
-    native = ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(library))
+
+
+@cache
+def _native() -> ctypes.CDLL:
+    native = compiled(Path(__file__).with_suffix(".c"))
     u64 = ctypes.c_uint64
     pointer = ctypes.POINTER(u64)
     native.asm_map.argtypes = [u64, u64, ctypes.c_int]

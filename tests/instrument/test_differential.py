@@ -43,7 +43,7 @@ def wrong(arena: Arena, detail: Detail, seeds: range, options: Options) -> Itera
             expected = native_run(block, image)
             engine.forget()  # the slot holds another block than before
             got = native_run(block, image, entry=engine.entry(block.entry), signals=False)
-            found = differences(expected, got, arena, flags_after_faults=detail == "bytes")
+            found = differences(expected, got, arena)
             if found:
                 yield f"seed {seed}, {expected.fault}\n{listing(block)}\n" + "\n".join(found)
 
