@@ -200,7 +200,7 @@ args = { a = { dtype = "f64", shape = 0 } }
         "expected an existing file",
         "kernels.toml: kernel triad: found unknown key 'signatur' (did you mean 'signature'?); expected only name, "
         "symbol, signature, params, small, args, buffers, setup, declared, precision, threads, cache, time_limit, "
-        "env, reference, rtol, family, title, library",
+        "env, native, reference, rtol, family, title, library",
         "kernels.toml: kernel triad.params.m: found 'many'; expected a number or a list of numbers",
         "kernels.toml: kernel triad.args.s: found True; expected a number, a formula, { dtype, shape, init }, "
         "{ array = name }, { null = true }, { result = name } or { struct = { field = { dtype, value } } }",
