@@ -20,6 +20,8 @@ libz.so.1 zlib1g
 libpng16.so.16 libpng16-16
 libturbojpeg.so.0 libturbojpeg0
 libsqlite3.so.0 libsqlite3-0
+libcrypto.so.3 libssl3
+libgmp.so.10 libgmp10
 END
 
 make_environment .venv-test --editable '.[test,dev]'

@@ -9,7 +9,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-MODULES = ("openblas", "fftw", "gsl", "zlib", "pictures", "sqlite", "libc", "numpy_module", "scipy_module")
+MODULES = (
+    "openblas",
+    "fftw",
+    "gsl",
+    "zlib",
+    "pictures",
+    "sqlite",
+    "libc",
+    "crypto",
+    "numpy_module",
+    "scipy_module",
+)
 """Modules of this package with works."""
 
 ADDRESS, INT, LONG, DOUBLE = ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_double
