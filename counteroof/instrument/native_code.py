@@ -62,8 +62,6 @@ RUNTIME_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
 """What tells a thread runtime from a library that happens to be called like one."""
 CALLS_BACK = re.compile(r"parallel|task|teams|fork|barrier|sections|invoke")
 """Of their functions, those that are passed functions, or let other threads see what this one did."""
-PYTHON = re.compile(r"/(libpython3[^/]*|python3[.\d]*t?d?)$")
-"""Runs natively: the translator is Python too, and must not interrupt the interpreter in its work."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +73,7 @@ class NativeFunction:
 
 
 _PYTHON = NativeFunction("the Python interpreter", False)
+"""The translator is Python too, and must not interrupt the interpreter in its work."""
 
 
 class NativeCode:
@@ -113,6 +112,9 @@ class NativeCode:
         self._runtimes: dict[str, bool] = {}
         self._starts: list[int] = []
         self._ranges: list[tuple[int, int, str]] = []
+        self._read_maps()
+        python = _address(process, "PyGILState_Ensure")
+        self._python = self._path(python) if python else None
 
     def of(self, address: int) -> NativeFunction | None:
         """Return the native function at an address, ``None`` if the address is to be translated."""
@@ -125,7 +127,7 @@ class NativeCode:
             path = self._path(address)
         if path is None:
             return None
-        if PYTHON.search(path):
+        if path == self._python:
             return _PYTHON
         if not self._is_thread_runtime(path):
             return None
