@@ -83,6 +83,55 @@ class ArrayTraffic:
     """Distinct lines stored to in the call, whether or not they reached memory; ``None``: unknown."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class InstructionTraffic:
+    """What one machine instruction did in one call.
+
+    ``library`` is the file its code lies in, ``address`` the distance from where that was loaded; the entry
+    of what cannot be attributed has none.
+    """
+
+    library: str
+    address: int | None
+    symbol: str | None = None
+    file: str | None = None
+    line: int | None = None
+    text: str = ""
+    """Disassembled, in Intel's syntax."""
+    times: int = 0
+    flops: int = 0
+    lanes: int | None = None
+    """Elements that one execution can compute; ``None`` if it computes nothing that is counted."""
+    active_lanes: int | None = None
+    """Elements that all executions together computed: ``times * lanes`` unless a mask switched some off."""
+    dram_read_bytes: int = 0
+    """Lines read from memory because it missed."""
+    dram_write_bytes: int = 0
+    """Lines written to memory that it had made dirty."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineTraffic:
+    """What one line of source code did in one call; all instructions compiled from it, inlined or not.
+
+    Without debug information ``line`` is ``None`` and ``file`` is the library: then it is all of a function.
+    ``symbol`` is the function the code is in, ``None`` if it is in several, or not known.
+    """
+
+    file: str
+    line: int | None
+    symbol: str | None
+    instructions: int
+    flops: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes read from and written to memory."""
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
 @dataclass(frozen=True)
 class Measurement:
     """What one counter says of one call of one kernel case, in the steady state."""
@@ -102,6 +151,14 @@ class Measurement:
     """Floating-point instructions without a FLOP rule: (mnemonic, times executed)."""
     excluded: tuple[str, ...] = ()
     """Functions that ran natively and so are not counted."""
+    native_calls: tuple[tuple[str, int], ...] = ()
+    """How often each of them was called from code that is counted."""
+    flops_by_thread: tuple[int, ...] = ()
+    """Executed FLOPs of each thread, in order of appearance; threads of which one began when another had
+    ended may share an entry."""
+    lines: tuple[LineTraffic, ...] = ()
+    instruction_table: tuple[InstructionTraffic, ...] = ()
+    """Both add up to the totals."""
     slowdown: float | None = None
     """Seconds of the counted call over seconds of the native call."""
     notes: tuple[str, ...] = field(default=())

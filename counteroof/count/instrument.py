@@ -11,32 +11,21 @@ from __future__ import annotations
 import struct
 import time
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
-from .base import Count, FlopClass, Measurement, unavailable
+from .base import Count, Measurement, unavailable
+from .flop_count import Convention, FlopCount, count_flops
 
 if TYPE_CHECKING:
-    from ..instrument.engine import Executed
+    from ..instrument.translate import Detail
     from ..machine.model import Machine
     from ..run.prepare import PreparedCall
 
 NAME = "instrument"
 SOURCE = "instrumented instructions"
-
-
-@dataclass(frozen=True)
-class FlopCount:
-    """FLOPs of one call, summed over instructions."""
-
-    flops: int
-    issued_flops: int
-    instructions: int
-    by: tuple[FlopClass, ...]
-    unruled: tuple[tuple[str, int], ...]
 
 
 def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
@@ -47,7 +36,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     prepared
         The kernel, its arrays filled.
     options
-        ``machine`` (a ``Machine``; its caches are modelled), ``detail`` (``flops`` or ``bytes``) and
+        ``machine`` (a ``Machine``; its caches are modelled), ``detail`` (``flops``, ``bytes``, ``lines``) and
         ``flop_convention`` (``arith`` or ``hardware``).
 
     Raises
@@ -58,7 +47,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     from ..instrument.engine import Engine
 
     machine: Machine = options["machine"]
-    detail: Literal["flops", "bytes"] = "flops" if options.get("detail") == "flops" else "bytes"
+    detail: Detail = options.get("detail", "bytes")
     convention = options.get("flop_convention", "arith")
     prepared.refill()
     start = time.perf_counter()
@@ -67,12 +56,14 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     native = (_value(prepared, returned), *_state(prepared))
     prepared.refill()
     model = None
-    if detail == "bytes":
+    if detail != "flops":
         from ..cachesim.model import CacheModel
 
         model = CacheModel(machine.caches)
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
+        if detail == "lines":
+            model.start_origins()
     spec = prepared.case.spec
     with Engine(
         detail, model.pointer if model else None, native=spec.native, library=prepared.library_path
@@ -94,62 +85,28 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         engine.drain()
         seconds = time.perf_counter() - start
         counted = count_flops(engine.executed(), convention, machine.cpu)
-        excluded = engine.native_called
-    return _measurement(
+        by_thread = tuple(
+            count_flops(engine.executed(thread), convention, machine.cpu).flops
+            for thread in range(engine.threads)
+        )
+        native_calls = engine.native_calls
+        executed = list(engine.executed(idle=True)) if detail == "lines" else []
+    measurement = _measurement(
         prepared,
         machine,
         model,
         counted,
         convention,
-        excluded,
+        native_calls,
+        by_thread,
         seconds / native_seconds if native_seconds else None,
     )
+    if detail != "lines" or model is None:
+        return measurement
+    from .lines import instructions, lines
 
-
-def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> FlopCount:
-    """Sum the FLOPs of executed instructions.
-
-    Parameters
-    ----------
-    executed
-        From :meth:`Engine.executed`.
-    convention
-        ``arith``: active lanes, FMA two. ``hardware``: what this processor's counters would report.
-    cpu
-        The processor's name; ``hardware`` depends on the vendor.
-    """
-    from iced_x86 import Mnemonic
-
-    from ..instrument.flops import is_floating_point, rule_for
-
-    names = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
-    vendor: Literal["amd", "intel"] = "amd" if "AMD" in cpu.upper() or "EPYC" in cpu.upper() else "intel"
-    by: Counter[tuple[str, int, str, bool]] = Counter()
-    unruled: Counter[str] = Counter()
-    total = issued = instructions = 0
-    for item in executed:
-        instructions += item.times
-        rule = rule_for(item.instruction)
-        if rule is None:
-            if is_floating_point(item.instruction):
-                unruled[names.get(item.instruction.mnemonic, "?").lower()] += item.times
-            continue
-        lanes = item.times * rule.lanes if item.active_lanes is None else item.active_lanes
-        flops = lanes * rule.flops_per_lane
-        if convention == "hardware":
-            flops = item.times * rule.hardware_flops(vendor)
-            total += flops
-        elif rule.in_total:
-            total += flops
-        if rule.in_total:
-            issued += item.times * rule.issued_flops
-        by[rule.precision, rule.width, rule.op, rule.in_total] += flops
-    classes = tuple(
-        FlopClass(precision, width, op, flops, counted)
-        for (precision, width, op, counted), flops in sorted(by.items())
-        if flops
-    )
-    return FlopCount(total, issued, instructions, classes, tuple(sorted(unruled.items())))
+    table = instructions(executed, model.origins(), Convention(convention, machine.cpu))
+    return replace(measurement, instruction_table=table, lines=lines(table))
 
 
 def _native_call(prepared: PreparedCall) -> tuple[int, float]:
@@ -196,11 +153,12 @@ def _measurement(
     model: Any,
     counted: FlopCount,
     convention: str,
-    excluded: tuple[str, ...],
+    native_calls: Mapping[str, int],
+    by_thread: tuple[int, ...],
     slowdown: float | None,
 ) -> Measurement:
     notes = [f"FLOP convention: {convention}"]
-    traffic: dict[str, Count] = {}
+    traffic: dict[str, Any] = {}
     arrays: tuple[Any, ...] = ()
     if model is None:
         why = "--detail flops records no addresses"
@@ -225,8 +183,13 @@ def _measurement(
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
         notes.append(f"floating-point instructions without a FLOP rule, not counted: {names}")
-    if excluded:
-        notes.append("ran natively, not counted: " + ", ".join(excluded))
+    if native_calls:
+        calls = ", ".join(f"{name} ({times} call{'s' * (times > 1)})" for name, times in native_calls.items())
+        notes.append(
+            f"ran natively, not counted: {calls}, beside {counted.instructions} instructions counted"
+        )
+    if sum(flops > 0 for flops in by_thread) > 1:
+        notes.append("FLOPs by thread: " + ", ".join(map(str, by_thread)) + _imbalance(by_thread))
     return Measurement(
         counter=NAME,
         flops=Count(counted.flops, "instrumented", SOURCE),
@@ -235,11 +198,19 @@ def _measurement(
         flops_by=counted.by,
         arrays=arrays,
         unruled=counted.unruled,
-        excluded=excluded,
+        excluded=tuple(native_calls),
+        native_calls=tuple(native_calls.items()),
+        flops_by_thread=by_thread,
         slowdown=slowdown,
         notes=tuple(notes),
         **traffic,
     )
+
+
+def _imbalance(by_thread: tuple[int, ...]) -> str:
+    """Say how far the busiest thread is from an even share, if it is one percent or more."""
+    ratio = max(by_thread) * len(by_thread) / sum(by_thread)
+    return f" (the busiest has {ratio:.2f} times an even share)" if ratio >= 1.01 else ""
 
 
 def available() -> str | None:
