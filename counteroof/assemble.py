@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import reconcile
-from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds
+from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
 from .roofline import Observation, Placement, place, precision_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
     flops = next((one for one in run.measurements if one.flops.value is not None), None)
     moved = next((one for one in run.measurements if reconcile.dram_bytes(one).value is not None), None)
     explained = next((one for one in run.measurements if one.arrays), None)
+    traced = next((one for one in run.measurements if one.lines), None)
     seconds = Seconds.of(tuple(run.timing.samples)) if run.timing is not None else None
     declared = Claim(case.declared_flops, case.declared_bytes, spec.declared.source)
     claimed = declared.flops is not None or declared.bytes is not None
@@ -46,11 +47,15 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         checked=run.checked,
         seconds=seconds,
         declared=declared if claimed else None,
-        counters={name: replace(one, arrays=()) for name, one in by_name.items()},
+        counters={
+            name: replace(one, arrays=(), lines=(), instruction_table=()) for name, one in by_name.items()
+        },
         chosen=Chosen(flops.counter if flops else None, moved.counter if moved else None),
         placement=placement,
         ledger=_ledger(declared.bytes, explained, moved),
         arrays=tuple(ArrayResult.of(one, line_bytes) for one in explained.arrays) if explained else (),
+        lines=tuple(SourceLine.of(one) for one in traced.lines) if traced else (),
+        instruction_table=traced.instruction_table if traced else (),
         error=run.failure,
     )
 

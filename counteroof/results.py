@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import jsonio, reconcile
-from .count.base import ArrayTraffic, Count, Measurement, unavailable
+from .count.base import ArrayTraffic, Count, InstructionTraffic, LineTraffic, Measurement, unavailable
 from .errors import Problem, ResultsError
 from .machine.model import Machine
 from .reconcile import LedgerLine
@@ -87,13 +87,34 @@ class ArrayResult:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """What one line of source code did in one call."""
+    """What one line of source code did in one call.
+
+    Without debug information ``line`` is ``None`` and ``file`` is the library: then it is all of a function.
+    ``symbol`` is the function the code is in, ``None`` if it is in several, or not known.
+    """
 
     file: str
-    line: int
+    line: int | None
     instructions: int | None
     flops: int | None
     dram_bytes: int | None
+    dram_read_bytes: int | None = None
+    dram_write_bytes: int | None = None
+    symbol: str | None = None
+
+    @classmethod
+    def of(cls, traffic: LineTraffic) -> SourceLine:
+        """Return the traffic of one line as the results file has it."""
+        return cls(
+            traffic.file,
+            traffic.line,
+            traffic.instructions,
+            traffic.flops,
+            traffic.dram_bytes,
+            traffic.dram_read_bytes,
+            traffic.dram_write_bytes,
+            traffic.symbol,
+        )
 
 
 @dataclass(frozen=True)
@@ -112,7 +133,8 @@ class KernelResult:
     """Everything known of one kernel at one size; all numbers are those of one call.
 
     ``label`` tells the sizes of a sweep apart. ``checked`` is whether the result agreed with a reference,
-    ``None`` if there was none. The traffic of single arrays is in ``arrays``, never in ``counters``.
+    ``None`` if there was none. The traffic of arrays, lines and instructions is in ``arrays``, ``lines`` and
+    ``instruction_table``, never in ``counters``; the latter two are there with ``--detail lines``.
     """
 
     name: str
@@ -132,6 +154,7 @@ class KernelResult:
     ledger: tuple[LedgerLine, ...] = ()
     arrays: tuple[ArrayResult, ...] = ()
     lines: tuple[SourceLine, ...] = ()
+    instruction_table: tuple[InstructionTraffic, ...] = ()
     findings: tuple[FindingResult, ...] = ()
     error: Failure | None = None
 
@@ -191,7 +214,8 @@ def to_json(results: Results) -> dict[str, Any]:
     for kernel in data["kernels"]:
         for measurement in kernel["counters"].values():
             del measurement["counter"]  # the key says it
-            del measurement["arrays"]
+            for name in ("arrays", "lines", "instruction_table"):
+                del measurement[name]
         for finding in kernel["findings"]:
             finding["try"] = finding.pop("try_")
     return data

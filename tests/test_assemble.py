@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from counteroof.assemble import assemble
-from counteroof.count.base import FlopClass, Measurement, unavailable
+from counteroof.count.base import FlopClass, InstructionTraffic, LineTraffic, Measurement, unavailable
 from counteroof.count.select import nothing_counted
 from counteroof.formula import Formula
 from counteroof.machine.model import Fill
-from counteroof.results import from_json, to_json
+from counteroof.results import SourceLine, from_json, to_json
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
 from counteroof.run.timing import Timing
@@ -55,6 +55,26 @@ def test_an_instrumented_run_gets_dot_ledger_and_arrays() -> None:
     assert result.ledger[-1].bytes == 32 * N
     assert [array.name for array in result.arrays] == ["a", "b", "c"]
     assert result.counters["instrument"].arrays == ()
+
+
+def test_lines_and_instructions_move_from_the_measurement_to_the_kernel() -> None:
+    line = LineTraffic(
+        file="triad.c",
+        line=3,
+        symbol="triad",
+        instructions=7,
+        flops=40,
+        dram_read_bytes=480,
+        dram_write_bytes=160,
+    )
+    instruction = InstructionTraffic(library="libtriad.so", address=16, times=7, flops=40)
+    traced = replace(factories.triad(), lines=(line,), instruction_table=(instruction,))
+    result = assemble(made(traced), MACHINE)
+    assert result.lines == (SourceLine("triad.c", 3, 7, 40, 640, 480, 160, "triad"),)
+    assert result.instruction_table == (instruction,)
+    assert result.counters["instrument"].lines == ()
+    whole = factories.results(result)
+    assert from_json(to_json(whole)) == whole
 
 
 def test_a_hardware_counter_places_the_dot_and_the_instrumented_bytes_explain_it() -> None:

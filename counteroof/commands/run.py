@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ..errors import BadInput
 from . import DONE, FAILED, INTERRUPTED
 
 
@@ -62,7 +61,7 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     type=click.Choice(["flops", "bytes", "lines"]),
     default="bytes",
     show_default=True,
-    help="How much the instrumentation records.",
+    help="How much the instrumentation records: FLOPs alone, bytes too, or both by source line.",
 )
 @click.option(
     "--machine",
@@ -120,8 +119,6 @@ def command(
     from . import _files, _machine, _progress
 
     choice = choose(counter)
-    if detail == "lines":
-        raise BadInput("--detail lines is not available yet; choose flops or bytes")
     overrides = dict(named.parse_setting(setting) for setting in settings)
     if inputs:
         found = named.kernels_from(inputs, header=header)

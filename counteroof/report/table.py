@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from ..results import KernelResult, Results
 from . import legend
+from . import lines as lines_table
 from .columns import BY_KEY, COLUMNS, Column, source_letters
 
 if TYPE_CHECKING:
     import pandas
     from rich.console import RenderableType
+    from rich.table import Table
 
 WIDE = 150
 """From this width on the terminal's table has one line a kernel; below, declared stands above actual."""
@@ -74,12 +76,53 @@ def terminal(results: Results, width: int) -> RenderableType:
         cells = [Text("\n".join(_terminal_text(kernel, key) for key in keys)) for _, keys in columns]
         table.add_row(*cells, style=style)
     parts: list[RenderableType] = [table]
+    for kernel in results.kernels:
+        if found := lines_table.rows(kernel):
+            parts += [
+                Text(""),
+                Text(printable(f"{kernel.label}: source lines"), style="bold"),
+                _lines(found, width, gap),
+            ]
     for title, lines in _sections(results):
         listing = Table.grid(padding=(0, 1))
         for line in lines:
             listing.add_row(Text(" -"), Text(printable(line)))
         parts += [Text(""), Text(title, style="bold"), listing]
     return Group(*parts)
+
+
+def _lines(
+    rows: Sequence[tuple[str, ...]], width: int, gap: tuple[int, int] | tuple[int, int, int, int]
+) -> Table:
+    """Return the table of source lines; on a narrow terminal its last two columns give way."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    headings = [heading.replace(" ", "\n", 1) for heading in lines_table.HEADINGS]
+    cells = [list(map(printable, row)) for row in rows]
+    widths = [
+        max(len(text) for row in (headings, *cells) for text in row[number].split("\n"))
+        for number in range(len(headings))
+    ]
+    between = 1 + gap[1]  # the box draws a blank
+    left = width - sum(widths[: lines_table.NUMERIC]) - between * lines_table.NUMERIC
+    rooms = [max(left, 8)]  # below this width, without the source
+    if left >= 24:
+        where = min(widths[-2], left // 2)
+        rooms = [where, left - where - between]
+    shown = lines_table.NUMERIC + len(rooms)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap, show_edge=False)
+    for number, heading in enumerate(headings[:shown]):
+        table.add_column(heading, justify="right" if number < lines_table.NUMERIC else "left", no_wrap=True)
+    for row in cells:
+        ends = [_cut(text, room) for text, room in zip(row[lines_table.NUMERIC :], rooms, strict=False)]
+        table.add_row(*(Text(text) for text in (*row[: lines_table.NUMERIC], *ends)))
+    return table
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def _terminal_text(kernel: KernelResult, key: str) -> str:
@@ -111,9 +154,18 @@ def markdown(results: Results) -> str:
         "",
     ]
     tail: list[str] = []
+    for kernel in results.kernels:
+        if found := lines_table.rows(kernel):
+            tail += ["", f"## Source lines of {escaped(kernel.label)}", "", *_markdown_lines(found)]
     for title, lines in _sections(results):
         tail += ["", f"## {title.capitalize()}", "", *(f"- {escaped(line)}" for line in lines)]
     return "\n".join([*head, *rows, *tail]) + "\n"
+
+
+def _markdown_lines(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    rule = ["---:" if i < lines_table.NUMERIC else "---" for i in range(len(lines_table.HEADINGS))]
+    body = [[escaped(cell) for cell in row] for row in rows]
+    return ["| " + " | ".join(cells) + " |" for cells in (list(lines_table.HEADINGS), rule, *body)]
 
 
 def _markdown_text(kernel: KernelResult, column: Column) -> str:

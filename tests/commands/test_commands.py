@@ -86,7 +86,6 @@ def test_help_imports_nothing_heavy() -> None:
             "counter likwid cannot be used: not supported by counteroof yet",
         ),
         (["run", "--counter", "papi"], "unknown counter 'papi'"),
-        (["run", "--detail", "lines"], "--detail lines is not available yet; choose flops or bytes"),
         (["run", "--set", "n"], "expected a parameter and its value, such as n=1000"),
         (["run", "no/such/kernels.toml"], "no/such/kernels.toml: there is no such file"),
         (["run", "no/such/libfoo.so"], "no/such/libfoo.so: there is no such file"),

@@ -26,9 +26,7 @@ def counted(case: KernelCase, **options: object) -> Measurement:
 
 
 SMALL = tuple(
-    CacheLevel(
-        name, size, ways, 64, 1, "inclusive", False, "a small machine: small arrays leave its caches"
-    )
+    CacheLevel(name, size, ways, 64, 1, "inclusive", False, "a small machine: small arrays leave its caches")
     for name, size, ways in (("L1", 32 << 10, 8), ("L2", 256 << 10, 8), ("L3", 2 << 20, 16))
 )
 N = 400_000

@@ -168,3 +168,22 @@ def test_doctor_and_machine_show_what_is_here(folder: Path) -> None:
     shown = run("machine", "--show", folder=folder)
     assert shown.returncode == 0, shown.stderr
     assert "L1" in shown.stdout
+
+
+@pytest.mark.x86_64
+def test_detail_lines_tells_which_source_line_moved_the_bytes(folder: Path) -> None:
+    (folder / "lines.toml").write_text(GOOD.replace("n = 4000", "n = 2_000_000"))
+    done = run("run", "lines.toml", "--detail", "lines", "--out", "lines-out", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "triad: source lines" in done.stdout
+    assert "a[i] = b[i] + s * c[i];" in done.stdout
+    (kernel,) = json.loads((folder / "lines-out" / "results.json").read_text())["kernels"]
+    counter = kernel["counters"]["instrument"]
+    line = kernel["lines"][0]
+    assert line["file"] == str(folder / "toy.c")
+    assert line["flops"] == counter["flops"]["value"] == 4_000_000
+    moved = counter["dram_read_bytes"]["value"] + counter["dram_write_bytes"]["value"]
+    assert sum(one["dram_bytes"] for one in kernel["lines"]) == moved
+    table = kernel["instruction_table"]
+    assert sum(one["times"] for one in table) == counter["instructions"]["value"]
+    assert "a[i] = b[i]" in run("table", "lines-out", folder=folder).stdout
