@@ -69,9 +69,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         detail, model.pointer if model else None, native=spec.native, library=prepared.library_path
     ) as engine:
         if engine.runs_natively(prepared.function):
-            raise KernelFailed(
-                "unsupported", f"{spec.symbol} always runs natively, uncounted"
-            )
+            raise KernelFailed("unsupported", f"{spec.symbol} always runs natively, uncounted")
         returned = engine.call(prepared.function, prepared.frame)
         if (_value(prepared, returned), *_state(prepared)) != native:
             _blame(prepared, native)
