@@ -91,7 +91,7 @@ class Recorder:
             if lanes:
                 masked.append(MaskedFlops(position, len(record.lanes)))
                 record.lanes.append((self._opmask(instruction.op_mask, out), lanes))
-        if not self._addresses:
+        if not self._addresses or not decoded.accesses:
             self._step(decoded)
             return late
         string_streams = sum(access.form == STRING for access in decoded.accesses)

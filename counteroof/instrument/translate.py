@@ -212,37 +212,21 @@ class Translator:
         if loop:
             info.loop = 1
             info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
-        accesses = ffi.new("struct instrument_access[]", max(1, len(record.accesses)))
-        for entry, values in zip(accesses, record.accesses, strict=False):
-            (
-                entry.delta,
-                entry.bytes,
-                entry.kind,
-                entry.form,
-                entry.base,
-                entry.index,
-                entry.scale,
-                entry.lanes,
-                entry.mask,
-                entry.vector,
-                entry.index_bytes,
-                entry.mask_bytes,
-                entry.address32,
-                entry.broadcast,
-                entry.segment,
-            ) = values
-        lanes = ffi.new("struct instrument_lanes[]", max(1, len(record.lanes)))
-        for entry, (mask, count) in zip(lanes, record.lanes, strict=False):
-            entry.mask, entry.lanes = mask, count
-        pairs = [(place, decoded.instruction.ip) for place, decoded in zip(places, body, strict=True)]
+        # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
+        accesses = ffi.new("struct instrument_access[]", record.accesses)
+        lanes = ffi.new("struct instrument_lanes[]", record.lanes)
+        guest = block.address
+        pairs = [
+            (place - host, decoded.instruction.ip - guest & 0xFFFFFFFF)
+            for place, decoded in zip(places, body, strict=True)
+        ]
         if out.resume:
-            pairs.append((out.resume, block.next_address))
-        stops = ffi.new("struct instrument_place[]", len(pairs) + 1)
-        for entry, (place, ip) in zip(stops, pairs, strict=False):
-            entry.host, entry.guest = place - host, ip - block.address & 0xFFFFFFFF
-        borrowed = ffi.new("struct instrument_borrowed[]", len(out.borrowed) + 1)
-        for entry, (start, end, register, offset) in zip(borrowed, out.borrowed, strict=False):
-            entry.start, entry.end, entry.reg, entry.offset = start - host, end - host, register, offset
+            pairs.append((out.resume - host, block.next_address - guest & 0xFFFFFFFF))
+        stops = ffi.new("struct instrument_place[]", pairs)
+        borrowed = ffi.new(
+            "struct instrument_borrowed[]",
+            [(start - host, end - host, register, offset) for start, end, register, offset in out.borrowed],
+        )
         info.places, info.borrowed = len(pairs), len(out.borrowed)
         number = self._lib.instrument_add_block(info, accesses, lanes, stops, borrowed)
         if number != len(self.blocks):
@@ -340,7 +324,9 @@ class Translator:
         used, words, count = 1 << RSP, 1, 0
         for decoded in block.body:
             wider = used | decoded.used
-            words += sum(3 + extra_words(access) for access in decoded.accesses) + 1
+            words += 1
+            for access in decoded.accesses:
+                words += 3 + extra_words(access)
             if count and (wider.bit_count() > 14 or words > MAX_SLOTS):
                 break
             used = wider
