@@ -3,6 +3,7 @@
 #if defined(__x86_64__)
 #include "instrument/internal.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,12 +26,17 @@ static struct cachesim *model;
 static uint64_t accesses_seen;
 static uint32_t attributing; /* the model is told the number of each access */
 
+/* The program's errno is not ours to change. */
 void instrument_futex_wait(volatile uint32_t *word, uint32_t value) {
+    int kept = errno;
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    errno = kept;
 }
 
 void instrument_futex_wake(volatile uint32_t *word) {
+    int kept = errno;
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
+    errno = kept;
 }
 
 /* Bases of the segments, as `segment` of an access numbers them. */

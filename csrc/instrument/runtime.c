@@ -259,11 +259,14 @@ static void resolve(struct state *s, struct saved_registers *registers) {
 }
 
 __attribute__((visibility("hidden"))) void instrument_resolve(struct saved_registers *registers) {
+    int kept = errno; /* the program's */
     resolve(instrument_this_thread(), registers);
+    errno = kept;
 }
 
 /* Native code calls a translated function: put the way back in place of the return address. */
 __attribute__((visibility("hidden"))) void instrument_entering(struct saved_registers *registers) {
+    int kept = errno; /* the program's */
     struct state *s = instrument_thread_state();
     if (!s) abort();
     uint64_t *return_address = (uint64_t *)(registers + 1) + 16; /* above the red zone */
@@ -278,6 +281,7 @@ __attribute__((visibility("hidden"))) void instrument_entering(struct saved_regi
     s->source = ~0u;
     s->target = registers->r11;
     resolve(s, registers);
+    errno = kept;
 }
 
 __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_registers *registers) {
@@ -364,12 +368,14 @@ static int executable(uint64_t address) {
 __attribute__((visibility("hidden"))) void instrument_hooked(struct saved_registers *r) {
     uint64_t *arguments[] = {&r->rdi, &r->rsi, &r->rdx, &r->rcx, &r->r8, &r->r9};
     struct state *s = instrument_this_thread();
+    int kept = errno; /* the program's */
     instrument_submit(s, s->buffer); /* other threads see what this one did so far */
     for (unsigned i = 0; i < 6; i++) {
         if (!executable(*arguments[i]) || in_code_cache(*arguments[i])) continue;
         uint64_t entry = instrument_entry(*arguments[i]);
         if (entry) *arguments[i] = entry;
     }
+    errno = kept;
 }
 
 /* ---- system calls ---- */

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from counteroof.cachesim.model import CacheModel
 from counteroof.errors import KernelFailed
 from counteroof.instrument.engine import Engine
+from counteroof.machine.topology import detect
 from counteroof.native import ffi, lib
+from tests.compiled import needs, shared
 
 pytestmark = pytest.mark.x86_64
 
@@ -126,6 +130,35 @@ def test_translation_leaves_a_pending_exception_alone() -> None:
         entry = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(engine.entry(start))
         with pytest.raises(MemoryError):
             entry(address)
+
+
+@needs("gcc")
+def test_errno_is_the_programs_also_when_signals_end_the_waiting_for_the_consumer(tmp_path: Path) -> None:
+    code = r"""
+    #include <errno.h>
+    #include <signal.h>
+    #include <stddef.h>
+    #include <sys/time.h>
+    static void nothing(int number) { (void)number; }
+    int keeps_errno(double *a, size_t n) {
+        struct sigaction action = {.sa_handler = nothing}, before; /* waiting ends with EINTR */
+        struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+        sigaction(SIGALRM, &action, &before);
+        setitimer(ITIMER_REAL, &often, NULL);
+        errno = 77;
+        for (size_t k = 0; k < 20; k++)
+            for (size_t i = 0; i < n; i += 1 + (i & 1)) a[(i * 7919) % n] += (double)(i ^ k);
+        int found = errno;
+        setitimer(ITIMER_REAL, &never, NULL);
+        sigaction(SIGALRM, &before, NULL);
+        return found;
+    }"""
+    library = str(shared(tmp_path, code))
+    data = ffi.new("double[]", 100_000)
+    model = CacheModel(detect().caches)
+    with Engine("bytes", model.pointer) as engine:
+        call = frame(int(ffi.cast("uintptr_t", data)), 100_000)
+        assert engine.call(function(library, "keeps_errno"), call)[0] == 77
 
 
 def test_two_engines_at_once_are_refused() -> None:
