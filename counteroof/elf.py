@@ -38,7 +38,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNAMIC = struct.Struct("<qQ")
 
 _SHT_DYNSYM, _SHT_NOBITS, _SHT_SYMTAB = 11, 8, 2
-_SHF_COMPRESSED = 0x800
+_SHF_EXECINSTR, _SHF_COMPRESSED = 4, 0x800
 _DT_NEEDED, _DT_SONAME, _DT_RPATH, _DT_RUNPATH, _DT_DEBUG, _DT_FLAGS_1 = 1, 14, 15, 29, 21, 0x6FFFFFFB
 _DF_1_PIE = 0x08000000
 _STT_NOTYPE, _STT_FUNC, _STT_IFUNC = 0, 2, 10
@@ -331,9 +331,16 @@ class ElfFile:
                 found.add((value, size, _text(self.data, strings.offset + name, end)))
         return tuple(sorted(found))
 
+    def section_end(self, address: int) -> int:
+        """Return where the section of some code ends; the address itself if it is in none."""
+        for section in self._by_index:
+            if section.flags & _SHF_EXECINSTR and section.address <= address < section.address + section.size:
+                return section.address + section.size
+        return address
+
     def _is_code(self, index: int) -> bool:
-        """Whether a symbol's section holds instructions (SHF_EXECINSTR): assembly labels have no type."""
-        return index < len(self._by_index) and bool(self._by_index[index].flags & 4)
+        """Whether a symbol's section holds instructions: assembly labels have no type."""
+        return index < len(self._by_index) and bool(self._by_index[index].flags & _SHF_EXECINSTR)
 
 
 _EXECUTABLE = (

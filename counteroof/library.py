@@ -147,8 +147,9 @@ class Library:
         if index < 0:
             return None
         start, size, name = symbols[index]
-        # Labels in assembly have no size; they reach to the next symbol.
-        return (name, offset - start) if offset < start + size or not size else None
+        # Labels in assembly have no size; they reach to the next symbol, at most to the end of their section.
+        end = start + size if size else self._elf.section_end(start)
+        return (name, offset - start) if offset < end else None
 
     @cached_property
     def _code_index(self) -> tuple[list[int], list[tuple[int, int, str]]]:

@@ -283,6 +283,13 @@ class TestAddress:
         assert [opened.symbol_at(start) for start in starts] == [("one", 0), ("two", 0)]
         assert opened.symbol_at(starts[0] + 1) == ("one", 1)
 
+    def test_of_a_call_through_the_procedure_table_has_no_symbol(self, tmp_path: Path) -> None:
+        """The table follows on _init, which has no size."""
+        code = "#include <math.h>\ndouble f(double x) { return sin(x); }"
+        opened = open_library(shared(tmp_path, code, "-lm"))
+        table = opened._elf.sections.get(".plt.sec") or opened._elf.sections[".plt"]
+        assert opened.symbol_at(table.address) is None
+
 
 @pytest.mark.fftw
 def test_fftw_from_the_system() -> None:

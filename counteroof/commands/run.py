@@ -17,6 +17,7 @@ from . import DONE, FAILED, INTERRUPTED
   counteroof run kernels.toml --kernel 'tri*'   some kernels of a spec
   counteroof run libfoo.so                      what a library's debug information allows
   counteroof run foo.c --set n=1000,100000      a C file, at two sizes
+  counteroof run foo.c --detail lines           bytes and FLOPs of each source line
 
 Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrupted
 (what was finished is written).""",
