@@ -39,6 +39,11 @@ static inline uint32_t cachesim_guess(uint64_t line)
     return (uint32_t)(line * 0x9e3779b97f4a7c15u >> (64 - CACHESIM_GUESS_BITS));
 }
 
+static inline uint32_t cachesim_fast_get_origin(const struct cachesim *sim)
+{
+    return ((const struct cachesim_front *)sim)->origin;
+}
+
 /* If an access of one line by a load (clean_ok 1) or a store (clean_ok 0) is a plain hit: counts it and returns 1. */
 static inline int cachesim_hit(struct cachesim_front *front, uint64_t line, uint32_t clean_ok)
 {

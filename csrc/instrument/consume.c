@@ -81,13 +81,17 @@ static void feed_loop(uint32_t n, const uint64_t *start, const int64_t *stride, 
     if (model && sleeps(n, stride, count)) {
         cachesim_loop(model, n, start, stride, bytes, kind, count);
     } else if (model) {
+        /* As in the model's own loop, stream i has the number that the model was told plus i. */
+        uint32_t origin = cachesim_fast_get_origin(model);
         uint64_t at[MAX_STREAMS];
         for (uint32_t i = 0; i < n; i++) at[i] = start[i];
         for (uint64_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < n; i++) {
+                cachesim_fast_origin(model, origin + i);
                 cachesim_fast(model, at[i], bytes[i], kind[i]);
                 at[i] += (uint64_t)stride[i];
             }
+        cachesim_fast_origin(model, origin);
     } else if (trace)
         for (uint64_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < n; i++) trace_access(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
