@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import reconcile
 from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
-from .roofline import Observation, Placement, place, precision_of
+from .roofline import Observation, Placement, comparable, place, precision_of
 
 if TYPE_CHECKING:
     from .count.base import Count, Measurement
@@ -71,6 +71,7 @@ def _place(
         (one.flops_by for one in (flops, *run.measurements) if one is not None and one.flops_by), ()
     )
     precision, notes = precision_of(classes, run.case.spec.precision)
+    ceilings, left_out = comparable(machine.ceilings, machine.caches)
     observation = Observation(
         seconds.median if seconds is not None else None,
         flops.flops.value if flops is not None else None,
@@ -79,23 +80,17 @@ def _place(
         run.case.spec.threads,
         run.case.declared_flops,
         run.case.declared_bytes,
-        _delivered(moved.l1_l2_bytes, machine, "L2") if moved is not None else None,
-        _delivered(moved.l2_l3_bytes, machine, "L3") if moved is not None else None,
-        notes,
+        _modelled(run, "l1_l2_bytes"),
+        _modelled(run, "l2_l3_bytes"),
+        (*notes, *left_out),
     )
-    return place(observation, machine.ceilings)
+    return place(observation, ceilings)
 
 
-def _delivered(between: Count, machine: Machine, level: str) -> float | None:
-    """Return the bytes of a boundary in the convention of the roofs of the cache below it.
-
-    A cache that is filled by the victims of the level above takes a line, dirty or clean, for each line it
-    delivers; the model counts both directions, the loops that measure its roof count what is delivered.
-    """
-    cache = next((one for one in machine.caches if one.name == level), None)
-    if between.value is None or cache is None or cache.fill != "victim":
-        return between.value
-    return between.value / 2
+def _modelled(run: KernelRun, quantity: str) -> float | None:
+    """Return the bytes across a boundary as the model counts them, which is how the roofs of caches do."""
+    counts: list[Count] = [getattr(one, quantity) for one in run.measurements]
+    return next((one.value for one in counts if one.status == "modelled"), None)
 
 
 def _ledger(

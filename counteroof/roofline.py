@@ -1,19 +1,20 @@
 """Where a kernel stands under the measured roofs: arithmetic only, from counts and ceilings to a placement.
 
-The attainable performance at an intensity is the lower of the DRAM roof (intensity times bandwidth) and the
-compute roof. The share of it that a kernel reaches comes from times (the least time the roofs allow over
-the time measured), which is the same number and also holds for a kernel without FLOPs.
+Each roof allows a kernel no less than some time: its FLOPs over the compute roof, its bytes across each
+boundary over the roof of that boundary. The roof that asks for the most time binds; its time over the time
+measured is the share of the attainable performance that the kernel reaches, with or without FLOPs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from . import units
 from .count.base import FlopClass
-from .machine.model import Ceiling
+from .machine.boundary import boundaries
+from .machine.model import CacheLevel, Ceiling
 
 Bound = Literal["dram", "l3", "l2", "l1", "compute"]
 
@@ -29,8 +30,11 @@ FLAGGED_EXCESS = 0.005
 OTHER_CONVENTION = "not counted"
 """In a ceiling's convention: its bytes lack the write-allocates, so it is no roof for actual bytes."""
 
-_MEMORY: tuple[tuple[Bound, str], ...] = (("l3", "l2_l3_bytes"), ("l2", "l1_l2_bytes"))
-"""Cache levels that may hold back a kernel without DRAM traffic, and the bytes each of them delivers."""
+_CACHES: tuple[tuple[Bound, str], ...] = (("l3", "l2_l3_bytes"), ("l2", "l1_l2_bytes"))
+"""Cache levels that may hold back a kernel, and the bytes that cross the boundary above each of them.
+
+Bytes between the core and L1 are not counted, so nothing is held against the roof of L1.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,15 @@ class Roof:
         return min(limits, default=None)
 
 
+class _Time(NamedTuple):
+    """The least seconds that a ceiling allows, and what must be known if it is the one that binds."""
+
+    seconds: float
+    bound: Bound
+    ceiling: Ceiling
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where a kernel's dot is, and what is above it.
@@ -92,6 +105,8 @@ class Placement:
         Share of it that was reached.
     bound, ceiling
         What holds the kernel back, and the name of that ceiling.
+    roof
+        The value of that ceiling, in byte/s or FLOP/s; the one measured next to the kernel.
     precision
         The precision whose roof this is: that of most executed FLOPs.
     no_dram_traffic
@@ -107,6 +122,7 @@ class Placement:
     fraction: float | None
     bound: Bound | None
     ceiling: str | None
+    roof: float | None = None
     precision: str | None = None
     no_dram_traffic: bool = False
     notes: tuple[str, ...] = ()
@@ -175,6 +191,29 @@ def dram_ceilings(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
     )
 
 
+def comparable(
+    ceilings: Sequence[Ceiling], caches: Sequence[CacheLevel]
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """Return the ceilings whose bytes are those of a model of these caches, and notes on what was left out.
+
+    Whether a line sent down counts depends on how the level below is filled, so roofs of one machine do not
+    go with the modelled bytes of another.
+    """
+    conventions = {one.level: one.convention for one in boundaries(caches)}
+    kept, left_out = [], {}
+    for one in ceilings:
+        # the convention of a ceiling ends in the bytes that its own loop moves
+        if one.level in (None, "dram") or one.convention.rpartition(":")[0] == conventions.get(one.level):
+            kept.append(one)
+        else:
+            left_out[one.level] = one.convention
+    notes = [
+        f"the {level.upper()} roofs count other bytes ({convention}) than the model of the caches: left out"
+        for level, convention in left_out.items()
+    ]
+    return tuple(kept), tuple(notes)
+
+
 def named(ceilings: Sequence[Ceiling], name: str, threads: int) -> Ceiling | None:
     """Return the ceiling of this name that holds for a kernel with ``threads`` threads."""
     return _highest([ceiling for ceiling in ceilings if ceiling.name == name], threads, name)[0]
@@ -199,64 +238,55 @@ def place(observation: Observation, ceilings: Sequence[Ceiling]) -> Placement:
         return _noted(base, f"not placed: {' and '.join(missing)} not available")
     roof = choose_roof(ceilings, observation.precision if flops else None, observation.threads)
     base = _noted(base, *roof.notes)
-    if _negligible(moved, seconds, roof.bandwidth):
-        return _without_traffic(base, observation, roof, ceilings)
-    base = replace(base, intensity=flops / moved)
-    times = _times(roof, flops, moved)
-    return _bound(base, flops, seconds, times)
+    times = _cache_times(observation, ceilings)
+    if not _negligible(moved, seconds, roof.bandwidth):
+        base = replace(base, intensity=flops / moved)
+        return _bound(base, flops, seconds, [*_times(roof, flops, moved), *times])
+    base = _noted(replace(base, no_dram_traffic=True), "no DRAM traffic")
+    if not times:
+        base = _noted(base, "no cache bandwidth to hold it against: compute is the only roof known")
+    return _bound(base, flops, seconds, [*_times(Roof(None, roof.compute), flops, 0), *times])
 
 
-def _without_traffic(
-    base: Placement, observation: Observation, roof: Roof, ceilings: Sequence[Ceiling]
-) -> Placement:
-    """Return the placement of a kernel whose data stay in cache: compute or a cache level holds it back."""
-    flops = observation.flops or 0
-    times = _times(Roof(None, roof.compute), flops, 0)
-    cache_notes: list[str] = []
-    compared = False
-    for level, attribute in _MEMORY:
+def _cache_times(observation: Observation, ceilings: Sequence[Ceiling]) -> list[_Time]:
+    """Return the least seconds the caches allow."""
+    times = []
+    for level, attribute in _CACHES:
         moved = getattr(observation, attribute)
         of_level = [one for one in ceilings if one.kind == "bandwidth" and one.level == level]
-        if moved is None or not of_level:
-            continue
-        compared = True
-        ceiling, notes = _highest(of_level, observation.threads, f"{level.upper()} bandwidth")
-        if moved and ceiling is not None:
-            cache_notes += notes
-            times.append((moved / ceiling.value, level, ceiling))
-    if not compared:
-        cache_notes.append("no cache bandwidth to hold it against: compute is the only roof known")
-    base = replace(base, no_dram_traffic=True)
-    return _bound(_noted(base, "no DRAM traffic", *cache_notes), flops, observation.seconds, times)
-
-
-def _times(roof: Roof, flops: float, moved: float) -> list[tuple[float, Bound, Ceiling]]:
-    """Return the least seconds each ceiling allows."""
-    times: list[tuple[float, Bound, Ceiling]] = []
-    if roof.bandwidth is not None:
-        times.append((moved / roof.bandwidth.value, "dram", roof.bandwidth))
-    if roof.compute is not None and flops:
-        times.append((flops / roof.compute.value, "compute", roof.compute))
+        if moved is not None and of_level:
+            ceiling, notes = _highest(of_level, observation.threads, f"{level.upper()} bandwidth")
+            if ceiling is not None:
+                times.append(_Time(moved / ceiling.value, level, ceiling, notes))
     return times
 
 
-def _bound(
-    base: Placement, flops: float, seconds: float | None, times: list[tuple[float, Bound, Ceiling]]
-) -> Placement:
+def _times(roof: Roof, flops: float, moved: float) -> list[_Time]:
+    """Return the least seconds memory and the arithmetic allow."""
+    times = []
+    if roof.bandwidth is not None:
+        times.append(_Time(moved / roof.bandwidth.value, "dram", roof.bandwidth))
+    if roof.compute is not None and flops:
+        times.append(_Time(flops / roof.compute.value, "compute", roof.compute))
+    return times
+
+
+def _bound(base: Placement, flops: float, seconds: float | None, times: list[_Time]) -> Placement:
     """Return ``base`` under the ceiling that asks for the most time."""
-    times = [entry for entry in times if entry[0] > 0]
+    times = [entry for entry in times if entry.seconds > 0]
     if not times:
         return _noted(base, "no ceiling to hold it against")
-    least, bound, ceiling = max(times, key=lambda entry: entry[0])
+    least = max(times, key=lambda entry: entry.seconds)
     placed = replace(
-        base,
-        attainable=flops / least,
-        fraction=least / seconds if seconds else None,
-        bound=bound,
-        ceiling=ceiling.name,
+        _noted(base, *least.notes),
+        attainable=flops / least.seconds,
+        fraction=least.seconds / seconds if seconds else None,
+        bound=least.bound,
+        ceiling=least.ceiling.name,
+        roof=least.ceiling.value,
     )
     if placed.excess is not None:
-        placed = _noted(placed, f"{units.percent(placed.excess)} above its roof ({ceiling.name})")
+        placed = _noted(placed, f"{units.percent(placed.excess)} above its roof ({least.ceiling.name})")
     return placed
 
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from counteroof.assemble import assemble
-from counteroof.count.base import FlopClass, InstructionTraffic, LineTraffic, Measurement, unavailable
+from counteroof.count.base import Count, FlopClass, InstructionTraffic, LineTraffic, Measurement, unavailable
 from counteroof.count.select import nothing_counted
 from counteroof.formula import Formula
-from counteroof.machine.model import Fill
 from counteroof.results import SourceLine, from_json, to_json
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
@@ -172,20 +171,34 @@ def test_threads_reach_the_roof() -> None:
     assert placed.fraction == pytest.approx(32 * N / 90e9 / 0.0125)
 
 
-@pytest.mark.parametrize(("fill", "delivered"), [("inclusive", 1e9), ("victim", 0.5e9)])
-def test_a_cache_binds_a_resident_kernel_by_what_it_delivers(fill: Fill, delivered: float) -> None:
-    # a victim cache takes a line for each that it delivers, and its roof does not count those
+VICTIMS = "both ways, one line down for each line up: 48 B an element"
+
+
+def test_a_cache_roof_is_held_against_the_bytes_of_the_model() -> None:
+    # whichever counter placed the dot: hardware counts what crosses between caches in other ways
+    counted = factories.measurement(
+        2 * N, factories.triad().arrays, read=0, write=0, l2_l3_bytes=factories.modelled(1e9)
+    )
+    perf = replace(counted, counter="perf", arrays=(), l2_l3_bytes=Count(3e9, "counted", "PMU"))
+    third = factories.bandwidth("L2-L3 triad", 100, level="l3", convention=VICTIMS)
+    roofs = factories.machine((factories.bandwidth("DRAM", 50), third))
+    placed = assemble(made(perf, counted), roofs).placement
+    assert placed is not None
+    assert (placed.bound, placed.ceiling, placed.roof) == ("l3", "L2-L3 triad", 100e9)
+    assert placed.fraction == pytest.approx(1e9 / 100e9 / 0.0125)
+
+
+def test_roofs_of_caches_that_are_filled_otherwise_are_left_out() -> None:
     resident = factories.measurement(
         2 * N, factories.triad().arrays, read=0, write=0, l2_l3_bytes=factories.modelled(1e9)
     )
-    roofs = factories.machine(
-        (factories.bandwidth("DRAM", 50), factories.bandwidth("L3 triad", 100, level="l3"))
-    )
-    roofs = replace(roofs, caches=tuple(replace(one, fill=fill) for one in roofs.caches))
+    third = factories.bandwidth("L2-L3 triad", 100, level="l3", convention=VICTIMS)
+    roofs = factories.machine((factories.bandwidth("DRAM", 50), third))
+    roofs = replace(roofs, caches=tuple(replace(one, fill="inclusive") for one in roofs.caches))
     placed = assemble(made(resident), roofs).placement
     assert placed is not None
-    assert (placed.bound, placed.ceiling) == ("l3", "L3 triad")
-    assert placed.fraction == pytest.approx(delivered / 100e9 / 0.0125)
+    assert placed.bound is None
+    assert any("the L3 roofs count other bytes" in note for note in placed.notes)
 
 
 def test_a_failed_kernel_keeps_what_it_had() -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counteroof.count.base import FlopClass
-from counteroof.roofline import Observation, Placement, choose_roof, named, place, precision_of, ridge
+from counteroof.roofline import (
+    Observation,
+    Placement,
+    choose_roof,
+    comparable,
+    named,
+    place,
+    precision_of,
+    ridge,
+)
 
-from .factories import CEILINGS, N, bandwidth, compute
+from .factories import CEILINGS, N, bandwidth, compute, machine
 
 DRAM = bandwidth("DRAM", 50)
 PEAK = compute("f64 peak", 100, "f64")
@@ -45,6 +56,7 @@ def test_left_of_the_ridge_dram_binds() -> None:
         fraction=pytest.approx(0.8),
         bound="dram",
         ceiling="DRAM",
+        roof=50e9,
         precision="f64",
     )
 
@@ -124,14 +136,60 @@ def test_negligible_bytes_are_no_dram_traffic() -> None:
     assert not place(observed(dram_bytes=51e6), ROOFS).no_dram_traffic
 
 
+CACHES = (bandwidth("L1-L2", 250, level="l2"), bandwidth("L2-L3", 100, level="l3"))
+
+
 def test_a_cache_level_binds_a_kernel_without_dram_traffic() -> None:
-    caches = (bandwidth("L2", 250, level="l2"), bandwidth("L3", 100, level="l3"))
-    placed = place(observed(flops=10e9, dram_bytes=0, l1_l2_bytes=75e9, l2_l3_bytes=60e9), (*ROOFS, *caches))
-    assert (placed.bound, placed.ceiling) == ("l3", "L3")
+    placed = place(observed(flops=10e9, dram_bytes=0, l1_l2_bytes=75e9, l2_l3_bytes=60e9), (*ROOFS, *CACHES))
+    assert (placed.bound, placed.ceiling, placed.roof) == ("l3", "L2-L3", 100e9)
     assert placed.fraction == pytest.approx(0.6)
     assert placed.notes == ("no DRAM traffic",)
-    inner = place(observed(flops=10e9, dram_bytes=0, l1_l2_bytes=75e9, l2_l3_bytes=6e9), (*ROOFS, *caches))
+    inner = place(observed(flops=10e9, dram_bytes=0, l1_l2_bytes=75e9, l2_l3_bytes=6e9), (*ROOFS, *CACHES))
     assert (inner.bound, inner.fraction) == ("l2", pytest.approx(0.3))
+
+
+def test_a_cache_level_may_bind_where_little_comes_from_dram() -> None:
+    # at least 0.2 s for DRAM, 0.6 s for L3, 0.3 s for L2
+    moved = {"dram_bytes": 10e9, "l2_l3_bytes": 60e9, "l1_l2_bytes": 75e9}
+    placed = place(observed(flops=1e9, **moved), (*ROOFS, *CACHES))
+    assert placed.intensity == pytest.approx(0.1)
+    assert (placed.bound, placed.fraction) == ("l3", pytest.approx(0.6))
+    assert placed.attainable == pytest.approx(1e9 / 0.6)
+    assert not placed.no_dram_traffic
+
+
+def test_of_several_loops_the_best_is_the_roof_of_a_level() -> None:
+    loops = (bandwidth("L1-L2 read", 270, level="l2"), bandwidth("L1-L2 update", 450, level="l2"))
+    placed = place(observed(flops=0, dram_bytes=0, l1_l2_bytes=90e9), (*ROOFS, *loops))
+    assert (placed.ceiling, placed.fraction) == ("L1-L2 update", pytest.approx(0.2))
+
+
+def test_notes_on_a_cache_roof_are_those_of_the_one_that_binds() -> None:
+    placed = place(observed(threads=2, dram_bytes=0, l1_l2_bytes=75e9, l2_l3_bytes=60e9), (*ROOFS, *CACHES))
+    said = [note for note in placed.notes if "held against" in note]
+    assert said == [
+        "ran with 2 threads, held against the DRAM bandwidth ceiling of 1",
+        "ran with 2 threads, held against the f64 compute ceiling of 1",
+        "ran with 2 threads, held against the L3 bandwidth ceiling of 1",
+    ]
+
+
+def test_roofs_in_other_bytes_than_the_model_of_the_caches_are_left_out() -> None:
+    victims, copies = "both ways, one line down for each line up", "both ways, write-allocate counted"
+    inner = bandwidth("L1-L2 copy", 400, level="l2", convention=f"{copies}: 24 B an element")
+    outer = bandwidth("L2-L3 copy", 250, level="l3", convention=f"{victims}: 32 B an element")
+    everything = (*ROOFS, inner, outer)
+    caches = machine().caches
+    assert comparable(everything, caches) == (everything, ())
+    inclusive = (*caches[:2], replace(caches[2], fill="inclusive"))
+    assert comparable(everything, inclusive) == (
+        (*ROOFS, inner),
+        (
+            f"the L3 roofs count other bytes ({victims}: 32 B an element) than the model of the caches: "
+            "left out",
+        ),
+    )
+    assert comparable(everything, caches[:2])[0] == (*ROOFS, inner)
 
 
 def test_without_traffic_between_caches_compute_binds_and_no_roof_is_missed() -> None:

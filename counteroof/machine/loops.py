@@ -10,16 +10,10 @@ from typing import Any
 from .. import units
 from ..errors import MachineError
 from . import sysfs
+from .boundary import Boundary
 
 UNDISTURBED = 0.95
 """From this share of its time on, a sample is one of the machine and not of what else ran on it."""
-
-MOVED = {"r": 1, "w": 2, "u": 2, "n": 1}
-"""Times an element of a stream crosses the boundary to memory.
-
-A stored line is first fetched (write-allocate) and later written back, an updated one is fetched and written
-back, a non-temporal store only writes.
-"""
 
 
 @dataclass(frozen=True)
@@ -35,20 +29,16 @@ class Loop:
     flops: int
     fused: int
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes that one iteration moves across the boundary to memory."""
-        return self.chunk_bytes * sum(MOVED[stream] for stream in self.streams)
+    def moved_bytes(self, boundary: Boundary) -> int:
+        """Return the bytes that one iteration moves across a boundary."""
+        return self.chunk_bytes * boundary.element_bytes(self.streams) // 8
 
-    @property
-    def convention(self) -> str:
-        """What the bytes of a bandwidth, or the FLOPs of a peak, are."""
-        if not self.streams:
+    def convention(self, boundary: Boundary | None) -> str:
+        """Return what the bytes of a bandwidth at this boundary, or the FLOPs of a peak, are."""
+        if boundary is None:
             return "a fused multiply-add is two FLOPs"
-        element = f"{8 * sum(MOVED[stream] for stream in self.streams)} B an element"
-        if "w" in self.streams:
-            return f"write-allocate counted: {element}"
-        return f"non-temporal stores, no write-allocate: {element}" if "n" in self.streams else element
+        element = f"{boundary.element_bytes(self.streams)} B an element"
+        return f"{boundary.convention}: {element}"
 
 
 @dataclass(frozen=True)

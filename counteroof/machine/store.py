@@ -1,8 +1,9 @@
-"""The machine file, ``counteroof.machine/1``: ceilings measured once, kept until the machine changes.
+"""The machine file, ``counteroof.machine/2``: ceilings measured once, kept until the machine changes.
 
 History of the format:
 
 1. First version.
+2. Bandwidths of caches count the bytes that cross the boundary above the cache, both ways.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .. import __version__, jsonio
 from ..errors import BadInput, MachineFileError, Problem
 from .model import CacheLevel, Ceiling, Machine
 
-SCHEMA = "counteroof.machine/1"
+SCHEMA = "counteroof.machine/2"
 NEVER = "not measured yet"
 _LEVELS = ("dram", "l3", "l2", "l1")
 

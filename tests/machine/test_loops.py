@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from counteroof.errors import MachineError
-from counteroof.machine.loops import MOVED, Loop, Team, loops
+from counteroof.machine.boundary import Boundary
+from counteroof.machine.loops import Loop, Team, loops
 from counteroof.machine.topology import placement
 from counteroof.native import ffi, lib
 
@@ -44,7 +45,7 @@ def aligned(elements: int, seed: int) -> Array:
 def test_every_entry_is_complete() -> None:
     for entry in EVERY:
         streams = ffi.string(entry.streams).decode()
-        assert set(streams) <= set(MOVED)
+        assert set(streams) <= set("rwun")
         assert bool(streams) == bool(entry.chunk_bytes), text(entry)
         assert streams or entry.flops
         assert entry.fused <= entry.flops
@@ -59,17 +60,22 @@ def test_loops_are_one_for_each_mix_isa_and_precision() -> None:
 
 
 def test_write_allocate_follows_from_the_streams() -> None:
-    moved = {loop.mix: loop.moved_bytes * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
+    memory = Boundary("dram", "DRAM", "memory")
+    moved = {loop.mix: loop.moved_bytes(memory) * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
     expected = {"read": 8, "copy": 24, "triad": 32, "update": 16, "copy NT": 16, "triad NT": 24}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
 def test_conventions_say_what_a_byte_is() -> None:
-    said = {loop.mix: loop.convention for loop in USABLE if loop.streams}
-    assert said["triad"] == "write-allocate counted: 32 B an element"
-    assert said["read"] == "8 B an element"
-    if "triad NT" in said:
-        assert said["triad NT"] == "non-temporal stores, no write-allocate: 24 B an element"
+    triad = next(loop for loop in USABLE if loop.mix == "triad")
+    assert triad.convention(Boundary("dram", "DRAM", "memory")) == (
+        "both ways, write-allocate counted: 32 B an element"
+    )
+    assert triad.convention(Boundary("l3", "L2-L3", "victims")) == (
+        "both ways, one line down for each line up: 48 B an element"
+    )
+    add = next(loop for loop in USABLE if not loop.streams)
+    assert add.convention(None) == "a fused multiply-add is two FLOPs"
 
 
 # ---- what a loop does ----

@@ -37,7 +37,7 @@ def test_a_machine_survives_the_file_exactly(machine: Machine, tmp_path: Path) -
     path = tmp_path / "new" / "machine.json"
     store.save(machine, path)
     assert store.load(path) == machine
-    assert json.loads(path.read_text())["schema"] == "counteroof.machine/1"
+    assert json.loads(path.read_text())["schema"] == "counteroof.machine/2"
 
 
 def test_saving_replaces_the_file_and_leaves_nothing_beside_it(machine: Machine, tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one(machine: Machine, t
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[]", "expected an object"),
-        ("{}", 'schema: found nothing; expected "counteroof.machine/1"'),
+        ("{}", 'schema: found nothing; expected "counteroof.machine/2"'),
         ('{"schema": "counteroof.results/1"}', "counteroof.results/1"),
-        ('{"schema": "counteroof.machine/1"}', "machine: found nothing"),
-        ('{"schema": "counteroof.machine/1", "machine": NaN}', "NaN is not JSON"),
+        ('{"schema": "counteroof.machine/2"}', "machine: found nothing"),
+        ('{"schema": "counteroof.machine/2", "machine": NaN}', "NaN is not JSON"),
     ],
 )
 def test_what_is_no_machine_file_says_so(tmp_path: Path, text: str, message: str) -> None:

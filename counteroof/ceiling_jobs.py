@@ -1,0 +1,183 @@
+"""What to measure for the ceilings: which loops, how much memory, and which results become roofs.
+
+A memory roof counts the bytes that cross a boundary as the cache model counts them (``machine/boundary.py``),
+so that it can be held against the bytes of a kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from . import units
+from .errors import MachineError
+from .machine.boundary import Boundary, boundaries
+from .machine.loops import Loop
+from .machine.model import CacheLevel, Ceiling, Machine
+
+ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
+PRECISIONS = ("f64", "f32")
+DRAM_MIXES = ("read", "copy", "triad", "update", "copy NT", "triad NT")
+CACHE_MIXES = ("read", "update", "copy", "triad")
+SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
+_MIB = 1 << 20
+
+_ROOM: tuple[tuple[tuple[Fraction, int], ...], ...] = (
+    ((Fraction(3, 4), 0),),
+    ((Fraction(5, 8), 3), (Fraction(3, 4), 2)),
+    # a last cache is shared with others, and gives a virtual machine a third of its label at times
+    ((Fraction(3, 16), 3), (Fraction(1, 4), 3), (Fraction(1, 2), 2)),
+)
+"""Working sets of L1, L2 and further caches, the best first: at most this part of a thread's share, and at
+least so many times the cache above, which else would keep a part of it."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One ceiling to measure: a loop, where its data lie, and how many iterations a sample has."""
+
+    name: str
+    loop: Loop
+    boundary: Boundary | None = None
+    """Where a memory loop's bytes are counted."""
+    stream_bytes: int = 0
+    wrapped: bool = False
+    iterations: int = 0
+    note: str = ""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What each thread needs for it."""
+        return len(self.loop.streams) * (self.stream_bytes + SKEW_BYTES)
+
+
+def memory_jobs(
+    machine: Machine, threads: int, bytes_each: int | None, available: Iterable[Loop]
+) -> tuple[Job, ...]:
+    """Return the bandwidths to measure: DRAM with ``bytes_each`` bytes for each thread, then the caches.
+
+    With ``None``, the caches alone.
+    """
+    # the widest of each mix comes last
+    by_mix = {loop.mix: loop for loop in sorted(available, key=_width) if loop.streams}
+    *inner, memory = boundaries(machine.caches)
+    jobs = []
+    for mix in DRAM_MIXES:
+        if bytes_each is not None and (loop := by_mix.get(mix)):
+            jobs.append(_dram_job(loop, memory, threads, bytes_each))
+    for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
+        for mix in CACHE_MIXES:
+            if (loop := by_mix.get(mix)) is None:
+                continue
+            size = stream_bytes(machine, cache, threads, len(loop.streams))
+            if size is not None:
+                note = f"{units.binary_bytes(size * len(loop.streams))} a thread"
+                jobs.append(Job(f"{boundary.name} {mix}", loop, boundary, size, wrapped=True, note=note))
+    return tuple(jobs)
+
+
+def _dram_job(loop: Loop, memory: Boundary, threads: int, bytes_each: int) -> Job:
+    """Return a job whose samples go on where the last one ended, so each meets data out of the caches."""
+    streams = len(loop.streams)
+    window = max(32 * _MIB // threads, 4 * _MIB)  # of a thread, all streams together
+    iterations = min(window, bytes_each // 4) // streams // loop.chunk_bytes
+    windows = (bytes_each - SKEW_BYTES) // streams // (iterations * loop.chunk_bytes)
+    size = windows * iterations * loop.chunk_bytes
+    note = f"{units.binary_bytes(bytes_each * threads)} of memory"
+    return Job(f"{memory.name} {loop.mix}", loop, memory, size, iterations=iterations, note=note)
+
+
+def stream_bytes(machine: Machine, cache: CacheLevel, threads: int, streams: int) -> int | None:
+    """Return the bytes of each stream that a thread goes round in to measure a cache; ``None`` if none do.
+
+    A power of two, such that all streams together fit well into this cache and well exceed the one above.
+    """
+    index = machine.caches.index(cache)
+    instances = max(1, machine.logical_cpus // cache.shared_by)
+    # threads are spread over cores; how they fall on large caches is unknown, so the worst is taken
+    sharing = math.ceil(threads / instances) if index < 2 else min(threads, cache.shared_by)
+    share = cache.bytes // sharing
+    above = machine.caches[index - 1].bytes if index else 0
+    for part, times in _ROOM[min(index, len(_ROOM) - 1)]:
+        size = _power_of_two(math.floor(share * part) // streams)
+        if size and size * streams >= times * above:
+            return size
+    return None
+
+
+def _power_of_two(most: int) -> int:
+    return 1 << (most.bit_length() - 1) if most > 0 else 0
+
+
+def dram_bytes(machine: Machine, threads: int, times: int, available: int | None) -> int:
+    """Return the memory to measure DRAM with, all threads together.
+
+    Raises
+    ------
+    MachineError
+        If there is too little memory to get out of the last cache.
+    """
+    last = machine.caches[-1]
+    caches = last.bytes * math.ceil(threads / last.shared_by)
+    # filling gigabytes takes seconds, and four times a large cache do as well as sixteen times a small one
+    wanted = max(256 * _MIB, min(times * caches, max(4 * caches, 2048 * _MIB)))
+    if available is not None:
+        wanted = min(wanted, available // 3)
+    if wanted < 4 * caches:
+        raise MachineError(
+            f"DRAM bandwidth needs at least {units.binary_bytes(12 * caches)} of free memory (the last "
+            f"caches in use have {units.binary_bytes(caches)}), {units.binary_bytes(available)} are free"
+        )
+    return wanted // threads // _MIB * _MIB * threads
+
+
+def compute_jobs(available: Iterable[Loop]) -> tuple[Job, ...]:
+    """Return every peak to try; :func:`roofs` picks those that become ceilings."""
+    found = [loop for loop in available if not loop.streams]
+    found.sort(key=lambda loop: (PRECISIONS.index(loop.precision), -_width(loop)))
+    return tuple(Job(f"{loop.precision} {loop.isa} {loop.mix}", loop) for loop in found)
+
+
+def roofs(peaks: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return the peaks that are ceilings, for each precision and thread count.
+
+    Of the widest ISA, the best mix, fused multiply-adds alone and the best without; of each other ISA, the
+    best mix.
+    """
+    chosen: list[Ceiling] = []
+    groups = dict.fromkeys((peak.threads, peak.precision, peak.isa) for peak in peaks)
+    for threads, precision, isa in groups:
+        same = [p for p in peaks if (p.threads, p.precision, p.isa) == (threads, precision, isa)]
+        picks = [same]
+        widest = max(
+            (p.isa for p in peaks if (p.threads, p.precision) == (threads, precision)), key=ISA_ORDER.index
+        )
+        if isa == widest:
+            picks += [[p for p in same if p.mix == "FMA"], [p for p in same if not p.fma]]
+        for pick in picks:
+            best = max(pick, key=lambda peak: peak.value, default=None)
+            if best is not None and best not in chosen:
+                chosen.append(best)
+    return tuple(chosen)
+
+
+def shared_levels(machine: Machine) -> frozenset[str]:
+    """Return the levels that others use too, so that their roofs move: memory and shared caches."""
+    return frozenset({"dram", *(cache.name.lower() for cache in machine.caches if cache.shared_by > 1)})
+
+
+def best_of(*measurements: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return the ceilings of several measurements, of each name and thread count the highest."""
+    best: dict[tuple[str, int], Ceiling] = {}
+    for one in itertools.chain(*measurements):
+        kept = best.get((one.name, one.threads))
+        if kept is None or one.value > kept.value:
+            best[one.name, one.threads] = one
+    return tuple(best.values())
+
+
+def _width(loop: Loop) -> int:
+    return ISA_ORDER.index(loop.isa)
