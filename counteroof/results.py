@@ -188,13 +188,29 @@ class KernelResult:
 
 
 @dataclass(frozen=True)
+class RoofSample:
+    """A roof that others move, as measured between two kernels: when, after how many kernels, and what."""
+
+    measured: str
+    kernels: int
+    ceiling: str
+    threads: int
+    value: float
+
+
+@dataclass(frozen=True)
 class Results:
-    """What one run found: the machine with its ceilings, and every kernel, failed ones included."""
+    """What one run found: the machine with its ceilings, and every kernel, failed ones included.
+
+    Of a roof in ``roof_samples`` the machine has the highest, and each kernel was held against the higher of
+    the two around it.
+    """
 
     created: str
     counteroof: str
     machine: Machine
     kernels: tuple[KernelResult, ...]
+    roof_samples: tuple[RoofSample, ...] = ()
 
     @property
     def failed(self) -> tuple[KernelResult, ...]:

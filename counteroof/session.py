@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from . import __version__
 from .assemble import assemble
+from .beside import Beside
 from .count.select import Choice, nothing_counted
 from .machine.model import Machine
-from .results import Results
+from .results import KernelResult, Results
 from .run.execute import KernelRun, execute
 from .spec import KernelCase
 
@@ -22,26 +23,34 @@ Progress = Callable[[int, str, str], None]
 class Settings:
     """How a run measures: the counters, how much they record, and the seconds one kernel may take.
 
+    ``here`` is this machine, if the ceilings are its own: those that others move are then measured again
+    between the kernels.
     ``guesses`` are what was assumed about kernels that have no spec, by name; they go into the results.
     """
 
     counters: Choice
     detail: str = "bytes"
     time_limit: float | None = None
+    here: Machine | None = None
     guesses: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure(
     cases: Sequence[KernelCase], machine: Machine, settings: Settings, progress: Progress | None = None
 ) -> Iterator[tuple[Results, KernelRun]]:
-    """Run the cases in order; after each, give the results so far and what this case's came from."""
+    """Run the cases in order; after each, give the results so far and what this case's came from.
+
+    A kernel's place is final once the roofs were measured after it too, at the latest with the last kernel.
+    """
+    beside = Beside(machine, settings.here, {case.spec.threads for case in cases})
     found = Results(_now(), __version__, machine, ())
+    kernels: dict[int, KernelResult] = {}
+    waiting: dict[int, KernelRun] = {}
     for number, case in enumerate(cases):
-
-        def stage(name: str, number: int = number, label: str = case.label) -> None:
-            if progress is not None:
-                progress(number, label, name)
-
+        stage = _stage(progress, number, case.label)
+        if number == 0 and beside.measures:
+            stage("roofs")
+            beside.look(0)
         run = execute(
             case,
             tasks=settings.counters.tasks(case.spec.threads),
@@ -49,9 +58,25 @@ def measure(
             time_limit=settings.time_limit,
             progress=stage,
         )
-        kernel = assemble(_explained(run, settings), machine)
-        found = replace(found, kernels=(*found.kernels, kernel))
+        waiting[number] = _explained(run, settings)
+        if beside.due or (beside.measures and number + 1 == len(cases)):
+            stage("roofs")
+            beside.look(number + 1)
+        for index, one in waiting.items():
+            kernels[index] = beside.noted(index, assemble(one, beside.near(index)))
+        waiting = {index: one for index, one in waiting.items() if not beside.settled(index)}
+        found = replace(
+            found,
+            machine=beside.whole(),
+            kernels=tuple(kernels.values()),
+            roof_samples=beside.samples(),
+        )
         yield found, run
+
+
+def _stage(progress: Progress | None, number: int, label: str) -> Callable[[str], None]:
+    """Return what tells the progress of one kernel, a stage at a time."""
+    return lambda name: progress(number, label, name) if progress is not None else None
 
 
 def _explained(run: KernelRun, settings: Settings) -> KernelRun:

@@ -64,7 +64,7 @@ def test_the_file_has_the_schema_of_the_design(tmp_path: Path) -> None:
     save(FULL, tmp_path / "results.json")
     data = json.loads((tmp_path / "results.json").read_text())
     assert data["schema"] == "counteroof.results/1"
-    assert set(data) == {"schema", "created", "counteroof", "machine", "kernels"}
+    assert set(data) == {"schema", "created", "counteroof", "machine", "kernels", "roof_samples"}
     kernel = data["kernels"][0]
     assert set(kernel) >= {
         *("name", "library", "symbol", "params", "threads", "precision", "cache", "seconds", "declared"),
@@ -91,7 +91,7 @@ def test_the_file_has_the_schema_of_the_design(tmp_path: Path) -> None:
     assert kernel["chosen"] == {"flops": "instrument", "bytes": "instrument"}
     assert set(kernel["placement"]) >= {
         *("intensity", "declared_intensity", "flops_per_second", "attainable", "fraction", "bound"),
-        "ceiling",
+        *("ceiling", "roof"),
     }
     assert kernel["ledger"][0] == {"cause": "declared", "bytes": 480_000_000, "array": None}
     assert kernel["ledger"][1] == {"cause": "write-allocate", "bytes": 160_000_000, "array": "a"}

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from counteroof import session
+from counteroof import ceilings, session
 from counteroof.build import KernelBuild
 from counteroof.count.select import Availability, Choice
+from counteroof.machine.model import Machine
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
 from counteroof.session import Settings, measure
@@ -91,3 +92,34 @@ def test_progress_names_the_kernel_and_its_stage(asked: list[dict[str, Any]]) ->
     cases = [case for one in (spec("f"), replace(spec("g"), title="G")) for case in one.cases()]
     list(measure(cases, factories.machine(), Settings(AUTO), lambda *step: seen.append(step)))
     assert seen == [(0, "f", "check"), (1, "g", "check")]
+
+
+def test_kernels_are_placed_again_once_the_roofs_were_measured_after_them(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter([60.0, 80.0])
+
+    def remeasure(machine: Machine, **options: Any) -> Machine:
+        value = next(values)
+        asked.append({"label": f"roofs {value:.0f}"})
+        return replace(machine, ceilings=(factories.bandwidth("DRAM copy", value),))
+
+    monkeypatch.setattr(ceilings, "remeasure", remeasure)
+    here = factories.machine((factories.bandwidth("DRAM copy", 70),))
+    cases = [case for one in (spec("f"), spec("g"), spec("h")) for case in one.cases()]
+    steps = [found for found, _ in measure(cases, here, Settings(AUTO, here=here))]
+    assert [call["label"] for call in asked] == ["roofs 60", "f", "g", "h", "roofs 80"]
+    roofs = [[kernel.placement.roof for kernel in found.kernels if kernel.placement] for found in steps]
+    # only the look before is known until the one after the last kernel
+    assert roofs == [[60e9], [60e9, 60e9], [80e9, 80e9, 80e9]]
+    assert [one.value for one in steps[-1].machine.ceilings] == [80e9]
+    assert [(one.kernels, one.value) for one in steps[-1].roof_samples] == [(0, 60e9), (3, 80e9)]
+
+
+def test_ceilings_of_another_machine_are_not_measured_between_kernels(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ceilings, "remeasure", None)
+    (found,) = run(spec("f"), settings=Settings(AUTO))
+    assert found.machine == factories.machine()
+    assert found.roof_samples == ()

@@ -21,10 +21,11 @@ def known() -> Machine:
     return store.cached(here)[0] or here
 
 
-def for_run(file: Path | None, threads: Sequence[int]) -> Machine:
-    """Return the machine of a run, with ceilings for these numbers of threads; missing ones are measured.
+def for_run(file: Path | None, threads: Sequence[int]) -> tuple[Machine, Machine | None]:
+    """Return the machine of a run with ceilings for these threads, and this one if they are its own.
 
-    A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine.
+    A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine. Those are
+    measured if they are missing or were disturbed when they were measured.
     """
     from ..machine import file as machine_file
     from ..machine import topology
@@ -32,24 +33,32 @@ def for_run(file: Path | None, threads: Sequence[int]) -> Machine:
     here = topology.detect()
     machine = here if file is None else machine_file.load(file, here)
     if machine.ceilings:
-        return machine
-    measured = with_ceilings(here, threads)
-    return dataclasses.replace(machine, ceilings=measured.ceilings, measured=measured.measured)
+        return machine, None
+    here = with_ceilings(here, threads)
+    notes = tuple(dict.fromkeys((*machine.notes, *here.notes)))
+    return dataclasses.replace(machine, ceilings=here.ceilings, measured=here.measured, notes=notes), here
 
 
 def with_ceilings(here: Machine, threads: Sequence[int], *, again: bool = False) -> Machine:
     """Return this machine with ceilings for these numbers of threads; measures and keeps what is missing."""
+    from .. import refresh
     from ..machine import store
 
     kept, reasons = store.cached(here)
     base = kept or here
     have = {ceiling.threads for ceiling in base.ceilings}
     counts = [count for count in threads if again or count not in have]
-    if not counts:
-        return base
-    why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
-    measured = measure(base, counts, why)
-    keep(measured)
+    if counts:
+        why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
+        measured = measure(base, counts, why)
+        keep(measured)
+        return measured
+    with _progress.steps("measuring ceilings again") as progress:
+        measured, reasons = refresh.refreshed(base, threads, progress)
+    if reasons:
+        keep(measured)
+        notes = [f"ceilings: measured again: {reason}" for reason in reasons]
+        measured = dataclasses.replace(measured, notes=(*measured.notes, *notes))
     return measured
 
 

@@ -136,9 +136,9 @@ def command(
     from ..session import Settings, measure  # after the input is known to be good: this loads a good deal
 
     folder = _files.folder(out)
-    machine = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
+    machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
 
-    asked = Settings(choice, detail, time_limit, found.guesses)
+    asked = Settings(choice, detail, time_limit, here, found.guesses)
     results, interrupted = None, False
     with _progress.bar(len(cases)) as progress:
         try:

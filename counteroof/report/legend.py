@@ -47,7 +47,10 @@ def sources(results: Results) -> list[str]:
     lines += roofs(results)
     if results.machine.measured and results.machine.ceilings:
         lines.append(f"roofs were measured {results.machine.measured}, the highest sample of each counts")
-    return lines
+    lines += _beside(results)
+    if any(kernel.placement is not None and kernel.placement.no_dram_traffic for kernel in results.kernels):
+        lines.append("nothing is held against the roof of L1: bytes between core and L1 are not counted")
+    return [*lines, *results.machine.notes]
 
 
 def roofs(results: Results) -> list[str]:
@@ -58,15 +61,46 @@ def roofs(results: Results) -> list[str]:
         if placed is None or placed.ceiling is None or placed.bound is None:
             continue
         ceiling = named(results.machine.ceilings, placed.ceiling, kernel.threads)
-        words = ceiling_text(ceiling) if ceiling is not None else f"{placed.ceiling}, not in this file"
+        if ceiling is None:
+            words = f"{placed.ceiling}, not in this file"
+        else:
+            samples = (
+                one.value
+                for one in results.roof_samples
+                if (one.ceiling, one.threads) == (ceiling.name, ceiling.threads)
+            )
+            words = ceiling_text(ceiling, *samples)
         used[f"bound {BOUNDS[placed.bound]} = {words}"] = None
     return list(used)
 
 
-def ceiling_text(ceiling: Ceiling) -> str:
-    """Return a ceiling in words: name, value, what is not in the name yet, threads, clock."""
-    value = units.bandwidth(ceiling.value) if ceiling.kind == "bandwidth" else units.flop_rate(ceiling.value)
-    return f"{ceiling.name}: {value} ({conditions(ceiling)})"
+def _beside(results: Results) -> list[str]:
+    """Return when roofs that others move were measured, and what that means for the kernels."""
+    samples = results.roof_samples
+    if not samples:
+        return []
+    times = list(dict.fromkeys(one.measured for one in samples))
+    looks = len({one.kernels for one in samples})
+    levels = {one.level for one in results.machine.ceilings if one.name in {s.ceiling for s in samples}}
+    names = " and ".join(text for level, text in BOUNDS.items() if level in levels)
+    when = f"{times[0]} to {times[-1]}" if len(times) > 1 else times[0]
+    return [
+        f"roofs of {names} were measured {looks} time{'s' if looks > 1 else ''} between kernels, {when}: "
+        "each kernel is held against the higher of the two around it"
+    ]
+
+
+def ceiling_text(ceiling: Ceiling, *samples: float) -> str:
+    """Return a ceiling in words: name, value, convention, what is not in the name yet, threads, clock.
+
+    With ``samples``, the values it had during a run, the lowest and the highest of them stand for its own.
+    """
+    rate = units.bandwidth if ceiling.kind == "bandwidth" else units.flop_rate
+    value = rate(ceiling.value)
+    if samples and rate(min(samples)) != rate(max(samples)):
+        value = f"{rate(min(samples))} to {rate(max(samples))}"
+    convention = f"{ceiling.convention}, " if ceiling.kind == "bandwidth" else ""
+    return f"{ceiling.name}: {value} ({convention}{conditions(ceiling)})"
 
 
 def conditions(*ceilings: Ceiling) -> str:

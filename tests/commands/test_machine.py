@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counteroof import ceilings
+from counteroof import ceilings, refresh
 from counteroof.commands import BAD_INPUT, DONE, _machine, main
 from counteroof.machine import store, topology
 from counteroof.machine.model import Machine
@@ -46,9 +46,27 @@ def test_ceilings_are_measured_once_and_kept(measured: list[tuple[int, ...]]) ->
     assert measured == [(1,)]
 
 
+def test_kept_ceilings_that_were_disturbed_are_measured_again_and_kept(
+    measured: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _machine.for_run(None, [1])
+    better = factories.bandwidth("DRAM read", 50)
+
+    def refreshed(machine: Machine, threads: Sequence[int], progress: Any) -> tuple[Machine, tuple[str, ...]]:
+        return replace(machine, ceilings=(better,)), ("it reaches 50, kept was 40",)
+
+    monkeypatch.setattr(refresh, "refreshed", refreshed)
+    machine, here = _machine.for_run(None, [1])
+    assert here == machine
+    assert machine.ceilings == (better,)
+    assert machine.notes == ("ceilings: measured again: it reaches 50, kept was 40",)
+    assert _machine.known().ceilings == (better,)
+    assert measured == [(1,)]
+
+
 def test_only_missing_numbers_of_threads_are_measured(measured: list[tuple[int, ...]]) -> None:
     _machine.for_run(None, [1])
-    assert threads_of(_machine.for_run(None, [1, 2])) == [1, 2]
+    assert threads_of(_machine.for_run(None, [1, 2])[0]) == [1, 2]
     assert measured == [(1,), (2,)]
     assert threads_of(_machine.known()) == [1, 2]
 
@@ -76,7 +94,7 @@ def test_the_machine_file_can_be_written_and_used(
     path = tmp_path / "machine.json"
     assert main(["machine", "--out", str(path)]) == DONE
     measured.clear()
-    assert _machine.for_run(path, [1]) == store.load(path)
+    assert _machine.for_run(path, [1]) == (store.load(path), None)
     assert measured == []
     assert main(["machine", "--out", str(path / "below a file")]) == BAD_INPUT
     assert "cannot write" in capsys.readouterr().err
@@ -87,8 +105,10 @@ def test_a_file_of_caches_alone_gets_this_machines_ceilings(
 ) -> None:
     path = tmp_path / "other.toml"
     path.write_text("name = 'a small one'\n[[cache]]\nlevel = 1\nsize = '16 KiB'\nways = 4\n")
-    machine = _machine.for_run(path, [1])
-    assert machine.caches[0].bytes == 16384
+    machine, here = _machine.for_run(path, [1])
+    assert here is not None
+    assert (machine.caches[0].bytes, here.caches) == (16384, BARE.caches)
+    assert machine.ceilings == here.ceilings
     assert threads_of(machine) == [1]
 
 
@@ -97,5 +117,5 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert threads_of(_machine.for_run(None, [1])) == [1]
+    assert threads_of(_machine.for_run(None, [1])[0]) == [1]
     assert "the ceilings cannot be kept in" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Install:
 
         monkeypatch.setattr(session, "measure", measure)
         monkeypatch.setattr("counteroof.plot.roofline.save", draw)  # takes seconds
-        monkeypatch.setattr(_machine, "for_run", lambda file, threads: factories.machine())
+        monkeypatch.setattr(_machine, "for_run", lambda file, threads: (factories.machine(), None))
         return asked
 
     return install

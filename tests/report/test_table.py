@@ -14,7 +14,7 @@ from counteroof.count.base import ArrayTraffic, Count
 from counteroof.reconcile import LedgerLine
 from counteroof.report import legend, table
 from counteroof.report.columns import COLUMNS
-from counteroof.results import Results
+from counteroof.results import Results, RoofSample
 
 from ..factories import CEILINGS, bandwidth, failed, measurement, modelled, result, results, traffic, triad
 
@@ -163,7 +163,7 @@ def test_every_source_stands_in_the_legend() -> None:
     assert "m = modelled: every access through a model of the caches (cache model, LRU, 32 MiB L3)" in text
     assert "declared = the formulas of the spec" in text
     assert "time = of one call, median of 3 samples" in text
-    assert "bound DRAM = DRAM copy: 61.9 GB/s (AVX-512, 1 thread, 4.18 GHz)" in text
+    assert "bound DRAM = DRAM copy: 61.9 GB/s (write-allocate counted, AVX-512, 1 thread, 4.18 GHz)" in text
     assert "roofs were measured 2026-01-02" in text
     assert "c = " not in text
 
@@ -171,15 +171,41 @@ def test_every_source_stands_in_the_legend() -> None:
 def test_a_ceiling_without_a_clock_says_so() -> None:
     roof = bandwidth("DRAM", 99, clock_hz=None, clock_source="no clock probe", threads=2)
     whole = results(result(threads=2, ceilings=(roof,)), ceilings=(roof,))
-    assert "bound DRAM = DRAM: 99.0 GB/s (AVX-512, 2 threads, clock unknown)" in table.markdown(whole)
+    assert (
+        "bound DRAM = DRAM: 99.0 GB/s (write-allocate counted, AVX-512, 2 threads, clock unknown)"
+        in table.markdown(whole)
+    )
 
 
 def test_a_roof_of_several_thread_counts_is_that_of_the_kernel() -> None:
     roofs = (bandwidth("DRAM", 50), bandwidth("DRAM", 90, threads=2))
     kernels = (result("one", ceilings=roofs), result("two", threads=2, ceilings=roofs))
     text = table.markdown(results(*kernels, ceilings=roofs))
-    assert "bound DRAM = DRAM: 50.0 GB/s (AVX-512, 1 thread, 4.18 GHz)" in text
-    assert "bound DRAM = DRAM: 90.0 GB/s (AVX-512, 2 threads, 4.18 GHz)" in text
+    assert "bound DRAM = DRAM: 50.0 GB/s (write-allocate counted, AVX-512, 1 thread, 4.18 GHz)" in text
+    assert "bound DRAM = DRAM: 90.0 GB/s (write-allocate counted, AVX-512, 2 threads, 4.18 GHz)" in text
+
+
+def test_roofs_measured_beside_the_kernels_have_their_range_and_times_in_the_legend() -> None:
+    roof = bandwidth("DRAM", 62)
+    samples = tuple(
+        RoofSample(f"2026-01-02T03:0{minute}:00+00:00", kernels, "DRAM", 1, value)
+        for minute, kernels, value in ((4, 0, 62e9), (5, 1, 48e9), (6, 3, 55e9))
+    )
+    whole = replace(results(result(ceilings=(roof,)), ceilings=(roof,)), roof_samples=samples)
+    text = table.markdown(whole)
+    assert "bound DRAM = DRAM: 48.0 GB/s to 62.0 GB/s (write-allocate counted, AVX-512" in text
+    assert (
+        "roofs of DRAM were measured 3 times between kernels, 2026-01-02T03:04:00+00:00 to "
+        "2026-01-02T03:06:00+00:00: each kernel is held against the higher of the two around it"
+    ) in text
+
+
+def test_what_is_not_counted_and_the_machines_notes_are_said() -> None:
+    whole = results(RESIDENT)
+    text = table.markdown(replace(whole, machine=replace(whole.machine, notes=("ceilings: not so good",))))
+    assert "- nothing is held against the roof of L1: bytes between core and L1 are not counted" in text
+    assert "- ceilings: not so good" in text
+    assert "roof of L1" not in table.markdown(results(result()))
 
 
 def test_the_way_from_declared_to_actual_bytes_is_told() -> None:
