@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from counteroof.machine.model import CacheLevel
 from counteroof.native import ffi
 from tests.cachesim.simulated import cache
 from tests.compiled import needs, shared
+
+from .asm_codes import cpu_flags
 
 pytestmark = [pytest.mark.x86_64, needs("gcc")]
 
@@ -51,6 +54,18 @@ size_t allocates(size_t n) {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++) { char *p = malloc(100); sum += p != NULL; free(p); }
     return sum;
+}
+"""
+
+MASKED = r"""
+#include <immintrin.h>
+#include <stddef.h>
+
+void every_other(double *a, const double *b, size_t n) {
+    __mmask8 lanes = 0x55;
+    __asm__ volatile("" : "+k"(lanes)); /* one mask for all iterations, not known to the compiler */
+    for (size_t i = 0; i < n; i += 8)
+        _mm512_mask_storeu_pd(a + i, lanes, _mm512_maskz_loadu_pd(lanes, b + i));
 }
 """
 
@@ -135,6 +150,20 @@ def test_reads_are_of_the_instructions_that_load_and_writes_of_the_one_that_stor
     (written,) = (bytes_written for bytes_written in counted.writes.values() if bytes_written > N)
     assert readers == pytest.approx([8 * N] * 3, rel=0.01)  # two loads, and the store's write-allocate
     assert written == pytest.approx(8 * N, rel=0.01)
+
+
+@pytest.mark.avx512
+@pytest.mark.skipif("avx512bw" not in cpu_flags(), reason="needs AVX-512")
+def test_accesses_of_a_masked_loop_are_told_apart(tmp_path: Path) -> None:
+    library = ctypes.CDLL(str(shared(tmp_path, MASKED, "-mavx512f")))
+    a, b = np.ones(N), np.ones(N)
+    counted = call(library.every_other, "lines", a.ctypes.data, b.ctypes.data, N)
+    assert sorted(read for read in counted.reads.values() if read > N) == pytest.approx(
+        [8 * N, 8 * N], rel=0.01
+    )
+    (written,) = (bytes_written for bytes_written in counted.writes.values() if bytes_written > N)
+    assert written == pytest.approx(8 * N, rel=0.01)
+    assert sum(counted.reads.values()) == counted.totals.dram_read_bytes
 
 
 def test_each_operand_of_a_gather_has_its_own(library: ctypes.CDLL) -> None:
