@@ -83,10 +83,10 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         engine.drain()
         seconds = time.perf_counter() - start
         counted = count_flops(engine.executed(), convention, machine.cpu)
-        by_thread = tuple(
-            count_flops(engine.executed(thread), convention, machine.cpu).flops
-            for thread in range(engine.threads)
-        )
+        by_thread: tuple[int, ...] = (counted.flops,)
+        if engine.threads > 1:
+            threads = map(engine.executed, range(engine.threads))
+            by_thread = tuple(count_flops(one, convention, machine.cpu).flops for one in threads)
         native_calls = engine.native_calls
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
     measurement = _measurement(

@@ -50,6 +50,13 @@ void columns(double *sums, const double *a, size_t rows) {
 }
 void recursive(int *a, size_t n) { if (n > 1) { recursive(a, n / 2); recursive(a + n / 2, n - n / 2); }
                                    else if (n) a[0] += (int)n; }
+double first_time(double *a, const double *b, size_t n) {
+    static size_t started;
+    double sum = 0;
+    if (!started) for (; started < n; started++) a[started] = 1.0;
+    else for (size_t i = 0; i < n; i++) sum += b[i];
+    return sum;
+}
 size_t allocates(size_t n) {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++) { char *p = malloc(100); sum += p != NULL; free(p); }
@@ -164,6 +171,15 @@ def test_accesses_of_a_masked_loop_are_told_apart(tmp_path: Path) -> None:
     (written,) = (bytes_written for bytes_written in counted.writes.values() if bytes_written > N)
     assert written == pytest.approx(8 * N, rel=0.01)
     assert sum(counted.reads.values()) == counted.totals.dram_read_bytes
+
+
+def test_lines_that_the_call_before_left_dirty_are_of_what_made_them_so(library: ctypes.CDLL) -> None:
+    a, b = np.zeros(N), np.ones(N)
+    counted = call(library.first_time, "lines", a.ctypes.data, b.ctypes.data, N)
+    (address, written) = counted.writes.most_common(1)[0]
+    assert counted.executed[address] == 0
+    assert written > N
+    assert sum(counted.writes.values()) == counted.totals.dram_write_bytes
 
 
 def test_each_operand_of_a_gather_has_its_own(library: ctypes.CDLL) -> None:
