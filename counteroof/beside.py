@@ -21,8 +21,8 @@ from .results import KernelResult, RoofSample
 INTERVAL = 30.0
 """Seconds between two looks."""
 
-SECONDS = 0.3
-"""What measuring takes in one look, all numbers of threads together, beside filling the memory for it."""
+SECONDS = 0.4
+"""What measuring takes in one look for each number of threads, beside filling the memory for it."""
 
 MOVED = 0.1
 """From this difference between the looks around a kernel on, its result says so."""
@@ -82,8 +82,9 @@ class Beside:
         if not self.measures:
             return
         names, threads = {one.name for one in self._shared}, {one.threads for one in self._shared}
+        seconds = SECONDS * len(threads)
         try:
-            fresh = ceilings.remeasure(self._here, names=names, level=None, threads=threads, seconds=SECONDS)
+            fresh = ceilings.remeasure(self._here, names=names, level=None, threads=threads, seconds=seconds)
         except MachineError as error:
             self._failure = str(error)
             return

@@ -72,7 +72,7 @@ def looks(world: World, *found: tuple[int, float]) -> Beside:
 def test_only_what_others_move_is_measured_with_the_threads_of_the_kernels(world: World) -> None:
     beside = looks(world, (0, 60))
     assert world.asked == [
-        {"names": {"DRAM copy", "L2-L3 copy"}, "level": None, "threads": {1}, "seconds": 0.3}
+        {"names": {"DRAM copy", "L2-L3 copy"}, "level": None, "threads": {1}, "seconds": 0.4}
     ]
     assert [(one.ceiling, one.threads, one.kernels) for one in beside.samples()] == [
         ("DRAM copy", 1, 0),

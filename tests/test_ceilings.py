@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from counteroof import ceilings
-from counteroof.ceiling_jobs import Job
+from counteroof.beside import Beside
+from counteroof.ceiling_jobs import Job, shared_levels
 from counteroof.ceilings import Effort, ceiling
 from counteroof.errors import BadInput, MachineError
 from counteroof.machine import clock, store, topology
 from counteroof.machine.boundary import Boundary
 from counteroof.machine.loops import Loop, Samples, Team
 from counteroof.machine.model import Machine
+from counteroof.refresh import refreshed
 
 MIB = 1 << 20
 BRIEF = Effort(rounds=2, budget=60, samples=2, seconds=5e-5, last_cache_times=4, patience=0.1)
@@ -161,6 +163,27 @@ def test_remeasuring_takes_any_level(measured: Machine) -> None:
     again = ceilings.remeasure(measured, level="l1", seconds=0.01)
     changed = [n.name for o, n in zip(measured.ceilings, again.ceilings, strict=True) if o is not n]
     assert changed == ["core-L1 read", "core-L1 update", "core-L1 copy", "core-L1 triad"]
+
+
+def test_the_roofs_that_others_move_can_be_measured_beside_kernels(measured: Machine) -> None:
+    beside = Beside(measured, measured, (1,))
+    beside.look(0)
+    assert beside.measures
+    shared = {one.name for one in measured.ceilings if one.level in shared_levels(measured)}
+    assert {one.ceiling for one in beside.samples()} == shared
+    near = beside.near(0)
+    assert [one.name for one in near.ceilings] == [one.name for one in measured.ceilings]
+    changed = {new.name for old, new in zip(measured.ceilings, near.ceilings, strict=True) if new is not old}
+    assert changed == shared
+
+
+def test_kept_ceilings_are_probed_before_a_run(measured: Machine) -> None:
+    high = tuple(replace(one, value=1e30, samples=(1e30,) * 3) for one in measured.ceilings)
+    assert refreshed(replace(measured, ceilings=high), (1,)) == (replace(measured, ceilings=high), ())
+    low = tuple(replace(one, value=1.0, samples=(1.0,) * 3) for one in measured.ceilings)
+    machine, (reason,) = refreshed(replace(measured, ceilings=low), (1,))
+    assert "kept was 1.00 " in reason
+    assert all(one.value > 1 for one in machine.ceilings if one.kind == "compute")
 
 
 def test_remeasuring_nothing_is_an_error_that_lists_what_there_is(measured: Machine) -> None:
