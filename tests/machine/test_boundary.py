@@ -194,5 +194,6 @@ def test_the_code_that_is_timed_makes_the_accesses_of_its_streams(level: str, mi
         engine.drain()
     assert job.boundary is not None
     counted = model.totals().between(int(level[1:]) - 1) or 0
-    # the stack's and the constants' lines now and then take a place of the streams'
-    assert counted == pytest.approx(iterations * job.loop.moved_bytes(job.boundary), rel=0.002)
+    # lines of the stack and of the constants come and go as well
+    others = 32 * machine.caches[0].line_bytes
+    assert counted == pytest.approx(iterations * job.loop.moved_bytes(job.boundary), abs=others)
