@@ -71,8 +71,9 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         if engine.runs_natively(prepared.function):
             raise KernelFailed("unsupported", f"{spec.symbol} always runs natively, uncounted")
         returned = engine.call(prepared.function, prepared.frame)
+        unlike_native = None
         if (_value(prepared, returned), *_state(prepared)) != native:
-            _blame(prepared, native)
+            unlike_native = _blame(prepared, native, engine.threads)
         engine.reset()
         if model:
             if prepared.case.spec.cache == "cold":
@@ -87,19 +88,22 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         if engine.threads > 1:
             threads = map(engine.executed, range(engine.threads))
             by_thread = tuple(count_flops(one, convention, machine.cpu).flops for one in threads)
+        threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
     measurement = _measurement(
         prepared,
         machine,
-        model,
+        None if threads_used > 1 else model,
         counted,
         convention,
         native_calls,
         by_thread,
         seconds / native_seconds if native_seconds else None,
     )
-    if detail != "lines" or model is None:
+    if unlike_native:
+        measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
+    if threads_used > 1 or detail != "lines" or model is None:
         return measurement
     from .lines import instructions, lines
 
@@ -132,17 +136,23 @@ def _state(prepared: PreparedCall) -> tuple[int, ...]:
     return tuple(zlib.crc32(prepared.buffer(span.name)) for span in prepared.spans)
 
 
-def _blame(prepared: PreparedCall, native: tuple[object, ...]) -> None:
-    """Find out whether the engine or the kernel itself is to blame for a different result."""
+def _blame(prepared: PreparedCall, native: tuple[object, ...], threads: int) -> str | None:
+    """Find out whether the engine or the kernel itself is to blame for a different result.
+
+    Returns what the reader must know of it, if it may be the order of threads.
+    """
     seen = _state(prepared)
     different = [span.name for span, a, b in zip(prepared.spans, native[1:], seen, strict=True) if a != b]
     prepared.refill()
     again = (_value(prepared, _native_call(prepared)), *_state(prepared))
+    where = ", ".join(different) or "the returned value"
+    if threads > 1:
+        return f"{where}: other bytes than after a native call; with {threads} threads the order may differ"
     if again == native:
-        where = ", ".join(different) or "the returned value"
         raise KernelFailed(
             "engine", f"under instrumentation the kernel left other bytes in {where} than natively"
         )
+    return None
 
 
 def _measurement(
@@ -160,6 +170,8 @@ def _measurement(
     arrays: tuple[Any, ...] = ()
     if model is None:
         why = "--detail flops records no addresses"
+        if sum(flops > 0 for flops in by_thread) > 1 or len(by_thread) > 1:
+            why = "the kernel ran on several threads, and the cache model follows one so far"
         for name in (
             "l1_l2_bytes",
             "l2_l3_bytes",

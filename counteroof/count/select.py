@@ -96,7 +96,7 @@ def instrument() -> Availability:
         reason = "the package iced-x86 is missing; install it: pip install iced-x86"
         return Availability("instrument", None, reason)
     reason = "every instruction executed, every access through a model of the caches; no PMU, no root"
-    return Availability("instrument", "counteroof.count.instrument:count", reason, max_threads=1)
+    return Availability("instrument", "counteroof.count.instrument:count", reason)
 
 
 COUNTERS: Mapping[str, Callable[[], Availability]] = {

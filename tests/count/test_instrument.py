@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from counteroof.catalog import EXECUTED, executed_flops, kernels
 from counteroof.count.base import Measurement
+from counteroof.formula import Formula
 from counteroof.machine.model import CacheLevel
 from counteroof.machine.topology import detect
 from counteroof.run.execute import execute
-from counteroof.spec import KernelCase, KernelSpec
+from counteroof.spec import KernelCase, KernelSpec, LibrarySpec, ScalarArg, array
+from tests.compiled import needs, shared
 
 pytestmark = pytest.mark.x86_64
 
@@ -74,3 +77,31 @@ def test_what_stays_in_cache_moves_no_dram_bytes() -> None:
     measurement = counted(case)
     assert measurement.dram_read_bytes.value == 0
     assert measurement.dram_write_bytes.value == 0
+
+
+PARALLEL = """
+void scale(double *a, long n) {
+    _Pragma("omp parallel for")
+    for (long i = 0; i < n; i++) a[i] = 2 * a[i] + 1;
+}
+"""
+
+
+@needs("gcc")
+def test_a_kernel_on_several_threads_has_its_flops_counted_and_its_bytes_unknown(tmp_path: Path) -> None:
+    library = shared(tmp_path, PARALLEL, "-fopenmp", "-g")
+    kernel = KernelSpec(
+        name="scale",
+        library=LibrarySpec(path=str(library)),
+        symbol="scale",
+        params={"n": (9000,)},
+        args=(array("a", "f64", "n", "random"), ScalarArg("n", Formula("n"))),
+        threads=3,
+    )
+    (case,) = kernel.cases()
+    measurement = counted(case)
+    assert measurement.flops.value == 2 * 9000
+    assert measurement.flops_by_thread == (6000, 6000, 6000)
+    assert measurement.dram_read_bytes.value is None
+    assert "several threads" in (measurement.dram_read_bytes.reason or "")
+    assert measurement.arrays == ()
