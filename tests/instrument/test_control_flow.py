@@ -277,7 +277,7 @@ def test_calls_and_returns_out_of_balance(tmp_path: Path, detail: Detail) -> Non
     __asm__(
         ".text\\n.globl here, retpoline, skip, swap_stacks\\n"
         "here: 0: call 1f\\n1: pop %rax\\n lea 0b(%rip), %rcx\\n sub %rcx, %rax\\n ret\\n"
-        /* an indirect call as compilers write it against speculation: the target replaces the return address */
+        /* an indirect call as written against speculation: the target replaces the return address */
         "retpoline: mov %rdi, %rax\\n mov %rsi, %rdi\\n sub $8, %rsp\\n call 2f\\n add $8, %rsp\\n ret\\n"
         "2: call 3f\\n4: pause\\n lfence\\n jmp 4b\\n3: mov %rax, (%rsp)\\n ret\\n"
         /* the callee returns past the call's caller */
@@ -424,7 +424,8 @@ def test_a_library_beyond_2_gib_of_everything_else(tmp_path: Path, detail: Detai
     static unsigned long table[4] = {3, 5, 7, 11};
     unsigned long run(void) {
         unsigned long sum = 0;
-        for (unsigned i = 0; i < 20; i++) sum = sum * 31 + work(table[i % 4]) + *(volatile unsigned long *)&table[1];
+        for (unsigned i = 0; i < 20; i++)
+            sum = sum * 31 + work(table[i % 4]) + *(volatile unsigned long *)&table[1];
         return sum;
     }
     """
