@@ -79,15 +79,19 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
             if prepared.case.spec.cache == "cold":
                 model.flush(count_writebacks=False)
             model.reset()
+        before = engine.others.busy()
         start = time.perf_counter()
         engine.call(prepared.function, prepared.frame)
         engine.drain()
         seconds = time.perf_counter() - start
+        uncounted = engine.others.worked(before)
+        if uncounted:
+            raise KernelFailed("unsupported", f"not all of it can be counted: {uncounted}")
         counted = count_flops(engine.executed(), convention, machine.cpu)
         by_thread: tuple[int, ...] = (counted.flops,)
         if engine.threads > 1:
-            threads = map(engine.executed, range(engine.threads))
-            by_thread = tuple(count_flops(one, convention, machine.cpu).flops for one in threads)
+            each = (count_flops(engine.executed(n), convention, machine.cpu) for n in range(engine.threads))
+            by_thread = tuple(thread.flops for thread in each if thread.instructions)
         threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
         executed = list(engine.executed(idle=True)) if detail == "lines" else []

@@ -27,6 +27,7 @@ STATUS = {
     -3: "the engine is already started",
     -4: "the engine is not started",
     -5: "a limit of the engine was reached",
+    -8: "a thread of a library did not let go of translated code",
 }
 
 
@@ -74,10 +75,12 @@ class Engine:
             )
         from .flops import rule_for
         from .native_code import NativeCode
+        from .threads import Threads
         from .translate import Translator
 
         self._rule_for = rule_for
         features = _cpu_flags()
+        native_code = NativeCode(native, library)
         self._translator = Translator(
             ffi,
             lib,
@@ -85,8 +88,9 @@ class Engine:
             xsave_bytes=_xsave_bytes(),
             wide_masks="avx512bw" in features,
             lanes_of=self._lanes_of,
-            native=NativeCode(native, library),
+            native=native_code,
         )
+        self.others = Threads(ffi, lib, native_code)
         # cffi's extern "Python" function is one a process; it asks whichever engine runs.
         global _running
         translate = ffi.addressof(lib, "instrument_translate_apart")
@@ -116,9 +120,14 @@ class Engine:
         KernelFailed
             ``unsupported``: the function came to an instruction that cannot be run. A fault goes to the
             handler that was there before the engine, with the original address, as if there were no engine.
+
+        Notes
+        -----
+        A library's own threads that were there before are taken over, so that what they do is counted too.
         """
         result, float_result = self._ffi.new("uint64_t *"), self._ffi.new("double *")
         fault = self._ffi.new("struct instrument_fault *")
+        self.others.take_over()
         status = self._lib.instrument_call(function, frame, result, float_result, fault)
         if status == -7:
             error = self._translator.failure
@@ -197,7 +206,9 @@ class Engine:
         With ``idle`` also those of blocks that did not: lines they made dirty before may be written since.
         """
         numbers = range(self.threads) if thread is None else (thread,)
-        for number, (block, times) in enumerate(zip(self.blocks, self.block_counts(thread), strict=True)):
+        counts = self.block_counts(thread)
+        blocks = self.blocks[: len(counts)]  # threads of a pool may still be translating
+        for number, (block, times) in enumerate(zip(blocks, counts, strict=True)):
             if not times and not idle:
                 continue
             accesses: dict[int, list[int]] = {}

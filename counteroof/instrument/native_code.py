@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -63,6 +65,8 @@ RUNTIME_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
 CALLS_BACK = re.compile(r"parallel|task|teams|fork|barrier|sections|invoke")
 """Of their functions, those that are passed functions, or let other threads see what this one did."""
 
+SYSTEM = re.compile(r"(libc|libpthread|ld)[-.]")
+
 
 @dataclass(frozen=True)
 class NativeFunction:
@@ -74,6 +78,7 @@ class NativeFunction:
 
 _PYTHON = NativeFunction("the Python interpreter", False)
 """The translator is Python too, and must not interrupt the interpreter in its work."""
+_ENGINE = NativeFunction("the engine", False)
 
 
 class NativeCode:
@@ -115,6 +120,9 @@ class NativeCode:
         self._read_maps()
         python = _address(process, "PyGILState_Ensure")
         self._python = self._path(python) if python else None
+        allocator = _address(process, "malloc")
+        self._allocator = self._path(allocator) if allocator else None
+        self._engine = os.path.realpath(getattr(importlib.import_module("counteroof._native"), "__file__", ""))
 
     def of(self, address: int) -> NativeFunction | None:
         """Return the native function at an address, ``None`` if the address is to be translated."""
@@ -129,6 +137,8 @@ class NativeCode:
             return None
         if path == self._python:
             return _PYTHON
+        if path == self._engine:
+            return _ENGINE
         if not self._is_thread_runtime(path):
             return None
         name = symbol_name(address)
@@ -137,6 +147,17 @@ class NativeCode:
         )
         self._functions[address] = made
         return made
+
+    def is_runtime(self, address: int) -> bool:
+        """Tell whether an address is in code that runs natively as a whole: thread runtimes, the
+        interpreter."""
+        path = self._path(address)
+        return path is not None and (path in (self._python, self._engine) or self._is_thread_runtime(path))
+
+    def is_system(self, address: int) -> bool:
+        """Tell whether an address is in the C library, the allocator or the loader, where locks may be held."""
+        path = self._path(address)
+        return path is not None and (path == self._allocator or SYSTEM.match(os.path.basename(path)) is not None)
 
     def _is_thread_runtime(self, path: str) -> bool:
         known = self._runtimes.get(path)

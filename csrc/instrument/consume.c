@@ -278,8 +278,12 @@ void instrument_enqueue(struct chunk *chunk) {
     if (__atomic_load_n(&sleeping, __ATOMIC_SEQ_CST)) instrument_futex_wake(&work);
 }
 
+static volatile uint32_t consumer_thread;
+uint32_t instrument_consumer_thread(void) { return consumer_thread; }
+
 static void *consumer(void *unused) {
     (void)unused;
+    __atomic_store_n(&consumer_thread, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
     for (;;) {
         uint32_t seen = __atomic_load_n(&work, __ATOMIC_SEQ_CST);
         struct chunk *chunk = __atomic_load_n(&queue[head % QUEUE], __ATOMIC_ACQUIRE);
@@ -308,7 +312,9 @@ int instrument_consumer_start(struct cachesim *to) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumer's */
+    consumer_thread = 0;
     running = pthread_create(&thread, NULL, consumer, NULL) == 0;
+    while (running && !__atomic_load_n(&consumer_thread, __ATOMIC_ACQUIRE)) sched_yield();
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return running ? 0 : -2;
 }

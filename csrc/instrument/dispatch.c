@@ -91,6 +91,8 @@ __asm__(
     "instrument_syscall:\n"
     SAVE_ALL
     "  call instrument_system_call\n"
+    "  .globl instrument_syscall_return\n  .hidden instrument_syscall_return\n"
+    "instrument_syscall_return:\n"
     RESTORE_ALL
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_syscall, .-instrument_syscall\n"

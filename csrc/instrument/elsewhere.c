@@ -28,9 +28,16 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     (void)function; (void)frame; (void)result; (void)float_result; (void)fault;
     return -1;
 }
+uint32_t instrument_consumer_thread(void) { return 0; }
+int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack) {
+    (void)thread; (void)counter; (void)stack;
+    return -1;
+}
+int instrument_decide(uint32_t take) { (void)take; return -1; }
 int instrument_drain(void) { return -4; }
 void instrument_reset(void) {}
 uint32_t instrument_threads(void) { return 0; }
+uint32_t instrument_inside(uint32_t thread) { (void)thread; return 0; }
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) { (void)thread; (void)out; (void)blocks; return -4; }
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }

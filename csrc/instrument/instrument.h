@@ -2,7 +2,8 @@
    Declarations alone. Functions that can fail return 0 or one of the codes below, negative. */
 
 /* -1 this processor or system cannot run the engine, -2 out of memory, -3 already started, -4 not started,
-   -5 a limit of the engine was reached, -6 the call met code that cannot be translated (see the fault), -7 the translator failed. */
+   -5 a limit of the engine was reached, -6 the call met code that cannot be translated (see the fault), -7 the translator failed,
+   -8 a thread that was taken over cannot be let go. */
 
 struct cachesim;
 struct run_frame;
@@ -87,10 +88,14 @@ void instrument_forget(void);   /* all look-ups; what was translated is no longe
 uint64_t instrument_entry(uint64_t function);
 int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);
+uint32_t instrument_consumer_thread(void);
+int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack);
+int instrument_decide(uint32_t take);
 int instrument_drain(void);
 void instrument_reset(void);
 /* Threads are numbered in order of appearance. */
 uint32_t instrument_threads(void);
+uint32_t instrument_inside(uint32_t thread);   /* its number to the kernel, if it is in translated code; else 0 */
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks);
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
 uint64_t instrument_accesses_seen(void);

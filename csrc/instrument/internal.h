@@ -44,6 +44,7 @@ void instrument_dispatch(void);
 void instrument_enter(void);
 void instrument_leave(void);
 void instrument_syscall(void);
+void instrument_syscall_return(void); /* inside it: all registers come back from where RBP points, and off it goes */
 void instrument_raw_syscall(void);
 void instrument_before_native(void);
 uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
@@ -58,6 +59,19 @@ struct state *instrument_thread_state(void);
 void instrument_submit(struct state *state, uint64_t *end);
 struct state *instrument_all_states(void);
 void instrument_free_states(void);
+struct state *instrument_take_thread(void); /* the same in a signal handler, for a thread that waits */
+uint64_t instrument_signal_stack_bytes(void);
+void instrument_find_stack(struct state *state);
+
+/* runtime.c: the instruction that makes system calls in the program's stead; and if translated code is just about to do an
+   original instruction, go back to that */
+void instrument_syscall_instruction(void);
+int instrument_back_to_original(struct state *state, long long *registers);
+
+/* takeover.c */
+int instrument_let_go(void);
+void instrument_outside(struct state *state, int outside);
+void instrument_submit_of(struct state *state);
 
 /* consume.c */
 int instrument_consumer_start(struct cachesim *model);

@@ -125,6 +125,11 @@ static struct state *state_of(uint32_t thread) {
     return s;
 }
 
+uint32_t instrument_inside(uint32_t thread) {
+    struct state *s = state_of(thread);
+    return s && s->in_use && (s->taken || s->entry_top != s->entry_bottom) ? s->thread : 0;
+}
+
 uint32_t instrument_threads(void) { return instrument_all_states() ? instrument_all_states()->number + 1 : 0; }
 
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) {
@@ -234,6 +239,12 @@ static void resolve_wild(struct state *s, struct saved_registers *r) {
 /* Find or make the translation of state->target. dispatch.c calls this with everything saved. */
 static void resolve(struct state *s, struct saved_registers *registers) {
     uint64_t target = s->target, host;
+    if (s->letting_go && s->taken && !in_code_cache(target) && target != (uint64_t)instrument_leave) {
+        s->jump = target; /* on natively */
+        __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
+        return;
+    }
+    if (!s->thread_stack_high) instrument_find_stack(s);
     if (in_code_cache(target) || target == (uint64_t)instrument_leave) {
         host = target; /* a return into ourselves */
     } else {
@@ -383,27 +394,23 @@ __attribute__((visibility("hidden"))) void instrument_hooked(struct saved_regist
 static int is_fault_signal(uint64_t number);
 static long set_action(int number, const struct kernel_action *new, struct kernel_action *old, uint64_t set_bytes);
 
-static long do_syscall(const struct saved_registers *r, uint64_t a1) {
+/* Alone in its function, so that a signal handler knows when a thread waits in it. */
+__attribute__((noinline, noclone)) static long do_syscall(const struct saved_registers *r, uint64_t a1) {
     register uint64_t r10 __asm__("r10") = r->r10;
     register uint64_t r8 __asm__("r8") = r->r8;
     register uint64_t r9 __asm__("r9") = r->r9;
     long result;
-    __asm__ volatile("syscall"
+    __asm__ volatile(".globl instrument_syscall_instruction\n.hidden instrument_syscall_instruction\n"
+                     "instrument_syscall_instruction: syscall"
                      : "=a"(result)
                      : "a"(r->rax), "D"(r->rdi), "S"(a1), "d"(r->rdx), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return result;
 }
 
-/* Called by dispatch.c: state->target is the instruction after the system call. The engine lives on SIGSEGV, so handlers
-   for the fault signals are kept aside and the signals are never blocked. */
-__attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
-    struct state *s = instrument_this_thread();
+/* The engine lives on SIGSEGV, so handlers for the fault signals are kept aside and the signals are never blocked. */
+static void make_syscall(struct saved_registers *r) {
     switch (r->rax) {
-    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: case SYS_rt_sigreturn: case SYS_execve:
-    case SYS_exit: case SYS_exit_group:
-        s->jump = (uint64_t)instrument_raw_syscall;
-        return;
     case SYS_rt_sigaction:
         if (is_fault_signal(r->rdi)) {
             r->rax = (uint64_t)set_action((int)r->rdi, (const struct kernel_action *)r->rsi,
@@ -431,6 +438,23 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
     default:
         r->rax = (uint64_t)do_syscall(r, r->rsi);
     }
+}
+
+/* Called by dispatch.c: state->target is the instruction after the system call. */
+__attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
+    struct state *s = instrument_this_thread();
+    switch (r->rax) {
+    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: case SYS_rt_sigreturn: case SYS_execve:
+    case SYS_exit: case SYS_exit_group:
+        s->jump = (uint64_t)instrument_raw_syscall;
+        return;
+    case SYS_futex: /* what other threads do next depends on what this one did */
+        instrument_submit(s, s->buffer);
+    }
+    s->saved = r;
+    instrument_outside(s, 1);
+    make_syscall(r);
+    instrument_outside(s, 0);
     r->rcx = s->target;
     r->r11 = r->flags;
     resolve(s, r);
@@ -490,6 +514,19 @@ static void to_original(struct state *s, const struct block *b, greg_t *register
             registers[context_register[borrowed->reg]] = *(greg_t *)((char *)s + borrowed->offset);
     }
     registers[REG_RIP] = (greg_t)(b->info.guest + (b->info.places ? b->places[place].guest : 0));
+}
+
+int instrument_back_to_original(struct state *s, greg_t *registers) {
+    uint64_t host = (uint64_t)registers[REG_RIP];
+    if (!in_code_cache(host)) return 0;
+    const struct block *b = block_of(host);
+    if (!b) return 0;
+    for (uint32_t i = 0; i < b->info.places; i++)
+        if (b->places[i].host == host - b->info.host) {
+            to_original(s, b, registers);
+            return 1;
+        }
+    return 0;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
@@ -587,6 +624,7 @@ int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
 
 int instrument_stop(void) {
     if (!started) return -4;
+    if (instrument_let_go()) return -8;
     instrument_consumer_stop();
     for (unsigned i = 0; i < FAULT_SIGNALS; i++) syscall(SYS_rt_sigaction, fault_signals[i], &previous[i], NULL, 8);
     instrument_free_states();
@@ -636,7 +674,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
 /* Wait until everything recorded so far has been consumed. */
 int instrument_drain(void) {
     if (!started) return -4;
-    for (struct state *s = instrument_all_states(); s; s = s->next) instrument_submit(s, s->buffer);
+    for (struct state *s = instrument_all_states(); s; s = s->next) instrument_submit_of(s);
     instrument_wait_idle();
     return 0;
 }

@@ -45,7 +45,7 @@ static void *reserve(uint64_t bytes) {
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void find_thread_stack(struct state *s) {
+void instrument_find_stack(struct state *s) {
     pthread_attr_t attributes;
     void *low;
     size_t size;
@@ -65,6 +65,7 @@ static pid_t owner;   /* the process that has the consumer; a fork's child has n
 static void thread_ended(void *of) {
     struct state *s = of;
     instrument_submit(s, s->buffer);
+    if (s->taken) return; /* its last steps, after this, are still translated */
     write_gs(s->previous_gs);
     mine = NULL;
     __atomic_store_n(&s->in_use, 0, __ATOMIC_RELEASE);
@@ -72,7 +73,7 @@ static void thread_ended(void *of) {
 
 static void make_key(void) { pthread_key_create(&key, thread_ended); }
 
-static uint64_t signal_stack_bytes(void) { return 65536 + instrument_xsave_bytes * 2; }
+uint64_t instrument_signal_stack_bytes(void) { return 65536 + instrument_xsave_bytes * 2; }
 #define CHUNK_BYTES (CHUNK_SLOTS * 8 + CHUNK_GUARD)
 
 static struct state *create(void) {
@@ -80,7 +81,7 @@ static struct state *create(void) {
     if (!s) return NULL;
     uint8_t *chunks = reserve(CHUNKS * CHUNK_BYTES), *stack = reserve(STACK_BYTES);
     struct shadow_frame *shadows = reserve(2 * SHADOW_DEPTH * sizeof *shadows);
-    s->signal_stack = reserve(signal_stack_bytes());
+    s->signal_stack = reserve(instrument_signal_stack_bytes());
     s->recorded = reserve(STATE_COUNTER_LIMIT * sizeof *s->recorded);
     s->lanes = reserve(LANE_LIMIT * sizeof *s->lanes);
     if (!chunks || !stack || !shadows || !s->signal_stack || !s->recorded || !s->lanes) return NULL;
@@ -118,7 +119,7 @@ static struct state *take_slot(void) {
 }
 
 /* The state of this thread, made on first use, with the GS base pointing at it. */
-struct state *instrument_thread_state(void) {
+struct state *instrument_take_thread(void) {
     if (!owner) owner = getpid();
     if (!mine) {
         struct state *s = take_slot();
@@ -128,8 +129,9 @@ struct state *instrument_thread_state(void) {
         s->entry_top = s->entry_bottom;
         s->fs_base = read_base(1);
         s->previous_gs = read_base(0);
-        find_thread_stack(s);
-        stack_t alternate = {.ss_sp = s->signal_stack, .ss_size = signal_stack_bytes()};
+        s->thread = (uint32_t)syscall(SYS_gettid);
+        s->thread_stack_low = s->thread_stack_high = 0;
+        stack_t alternate = {.ss_sp = s->signal_stack, .ss_size = instrument_signal_stack_bytes()};
         sigaltstack(&alternate, NULL);
         pthread_once(&key_once, make_key);
         mine = s;
@@ -137,6 +139,12 @@ struct state *instrument_thread_state(void) {
     }
     if (read_base(0) != (uint64_t)mine) write_gs((uint64_t)mine);
     return mine;
+}
+
+struct state *instrument_thread_state(void) {
+    struct state *s = instrument_take_thread();
+    if (s && !s->thread_stack_high) instrument_find_stack(s);
+    return s;
 }
 
 /* Hand the current chunk, filled up to `end`, to the consumer and go on with the next one. */
@@ -157,7 +165,7 @@ static void free_state(struct state *s) {
     munmap(s->chunks[0].start, CHUNKS * CHUNK_BYTES);
     munmap(s->native_bottom, 2 * SHADOW_DEPTH * sizeof *s->native_bottom);
     munmap(s->stack_bottom, STACK_BYTES);
-    munmap(s->signal_stack, signal_stack_bytes());
+    munmap(s->signal_stack, instrument_signal_stack_bytes());
     munmap(s->recorded, STATE_COUNTER_LIMIT * sizeof *s->recorded);
     munmap(s->lanes, LANE_LIMIT * sizeof *s->lanes);
     munmap(s, STATE_BYTES);

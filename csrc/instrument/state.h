@@ -69,6 +69,11 @@ struct state {
     uint64_t *recorded;      /* per block: executions that records told of; the consumer's */
     uint64_t *lanes;         /* per group of masked lanes: active lanes; the consumer's */
     void *signal_stack, *stack_bottom;
+    uint32_t thread;         /* its number to the kernel */
+    volatile uint32_t taken; /* it was there before the engine, and taken over */
+    volatile uint32_t leave, letting_go; /* it is asked to go on natively; it does at the next occasion */
+    uint32_t lock, outside;  /* `outside`: in a system call, with nothing half recorded */
+    struct saved_registers *saved;   /* during a system call: the program's registers */
     uint64_t thread_stack_low, thread_stack_high;
 };
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
