@@ -122,7 +122,8 @@ class NativeCode:
         self._python = self._path(python) if python else None
         allocator = _address(process, "malloc")
         self._allocator = self._path(allocator) if allocator else None
-        self._engine = os.path.realpath(getattr(importlib.import_module("counteroof._native"), "__file__", ""))
+        module = importlib.import_module("counteroof._native")
+        self._engine = os.path.realpath(module.__file__ or "")
 
     def of(self, address: int) -> NativeFunction | None:
         """Return the native function at an address, ``None`` if the address is to be translated."""
@@ -155,9 +156,9 @@ class NativeCode:
         return path is not None and (path in (self._python, self._engine) or self._is_thread_runtime(path))
 
     def is_system(self, address: int) -> bool:
-        """Tell whether an address is in the C library, the allocator or the loader, where locks may be held."""
+        """Tell whether an address is where locks may be held: in the C library, allocator or loader."""
         path = self._path(address)
-        return path is not None and (path == self._allocator or SYSTEM.match(os.path.basename(path)) is not None)
+        return path is not None and (path == self._allocator or bool(SYSTEM.match(os.path.basename(path))))
 
     def _is_thread_runtime(self, path: str) -> bool:
         known = self._runtimes.get(path)

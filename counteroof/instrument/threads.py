@@ -1,8 +1,8 @@
 """Threads that were there before the engine: those of a library's pool are taken over, so that they count.
 
-A library may have made them when it was loaded, or in its first call, and there they wait for work. Threads of
-thread runtimes and of Python stay as they are: the functions that a runtime is passed run translated on them
-anyway.
+A library may have made them when it was loaded, or in its first call, and there they wait for work. Threads
+of thread runtimes and of Python stay as they are: the functions that a runtime is passed run translated on
+them anyway.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ NOISE = 50_000
 
 
 def _at_system_call(counter: int) -> bool:
-    """Tell whether a thread waits in a system call: at the instruction, to make it again, or just behind it."""
+    """Tell whether a thread is in a system call: at the instruction, to make it again, or just behind it."""
     return SYSCALL in (_memory(counter, 2), _memory(counter - 2, 2))
 
 

@@ -66,7 +66,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 def run(function: Any, detail: str, *arguments: int) -> tuple[list[int], tuple[str, ...]]:
-    """Return the FLOPs of each thread that executed something in the second of two calls, and what ran natively."""
+    """Return the FLOPs of each thread that took part in the second of two calls, and what ran natively."""
     frame = ffi.new("struct run_frame *")
     for slot, value in enumerate(arguments):
         frame.ints[slot] = value

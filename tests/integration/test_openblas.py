@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from counteroof.machine.topology import detect
@@ -58,3 +60,9 @@ def test_results_are_bit_equal_to_the_native_call(name: str) -> None:
 def test_dgetrf_executes_two_thirds_of_n_cubed() -> None:
     (case,) = kernel("openblas.toml", "dgetrf").cases(overrides={"n": 600})
     assert counted(case, detail="flops").flops.value == pytest.approx(2 * 600**3 / 3, rel=0.02)
+
+
+def test_the_threads_that_openblas_made_when_it_was_loaded_are_counted() -> None:
+    (case,) = replace(kernel("openblas.toml", "dgemm"), threads=2).cases(overrides={"n": 400})
+    measurement = counted(case, detail="flops")
+    assert measurement.flops.value == pytest.approx(2 * 400**3, rel=0.02)
