@@ -19,7 +19,8 @@ from .native_code import NativeCode
 
 TASKS = Path("/proc/self/task")
 TRIES = 200
-"""A thread that is busy inside the C library or the loader is asked again so often, every millisecond."""
+"""A thread that cannot be taken over where it is, such as in the allocator, is asked again, every
+millisecond."""
 STACK = 2048
 """Bytes of a thread's stack that are searched for who waits: above them may be anybody's data."""
 SIGURG_BLOCKED = 1 << 22
@@ -44,12 +45,18 @@ class Threads:
         if not new:
             return
         new -= {self._lib.instrument_inside(number) for number in range(self._lib.instrument_threads())}
+        new.discard(self._lib.instrument_consumer_thread())
         for thread in sorted(new):
             reason = self._take_over(thread)
             if reason is not None:
                 self._left[thread] = reason
             else:
                 self._left.pop(thread, None)
+
+    @property
+    def left(self) -> Mapping[int, str]:
+        """The threads that could not be taken over, and why."""
+        return dict(self._left)
 
     def busy(self) -> dict[int, int]:
         """Return the processor time in nanoseconds of each thread that could not be taken over."""
@@ -65,16 +72,14 @@ class Threads:
 
     def _take_over(self, thread: int) -> str | None:
         """Return why a thread cannot be taken over; ``None`` if it is, or is to be left as it is."""
-        try:
-            blocked = _status(thread, "SigBlk") & SIGURG_BLOCKED
-        except OSError:
-            return None  # it has ended
-        if thread == self._lib.instrument_consumer_thread():
-            self._settled.add(thread)
-            return None
-        if blocked:
-            return "it blocks the signal to take it over with"
-        for _ in range(TRIES):
+        reason = ""
+        # One that was left alone before is asked once more only: it would cost every call the same time.
+        for _ in range(1 if thread in self._left else TRIES):
+            if reason:
+                time.sleep(0.001)
+            if _blocks_signal(thread):  # the C library lets a new thread begin so
+                reason = "it blocks the signal to take it over with"
+                continue
             if self._lib.instrument_stop_thread(thread, self._place, self._place + 1):
                 return "it did not answer the signal to take it over with"
             counter, stack = self._place[0:2]
@@ -84,10 +89,10 @@ class Threads:
                 return None
             take = not self._native.is_system(counter) or _at_system_call(counter)
             done = self._lib.instrument_decide(take) == 0
-            if take:
-                return None if done else "the engine has no memory for it"
-            time.sleep(0.001)
-        return "it never left the C library"
+            if take and done:
+                return None
+            reason = "the engine has no memory for it" if take else "it never left the C library"
+        return reason
 
 
 NOISE = 50_000
@@ -109,11 +114,12 @@ def _memory(address: int, count: int) -> bytes:
         os.close(memory)
 
 
-def _status(thread: int, key: str) -> int:
-    for line in (TASKS / str(thread) / "status").read_text().splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1], 16)
-    return 0
+def _blocks_signal(thread: int) -> bool:
+    try:
+        lines = (TASKS / str(thread) / "status").read_text().splitlines()
+    except OSError:
+        return False  # it has ended
+    return any(int(line.split()[1], 16) & SIGURG_BLOCKED for line in lines if line.startswith("SigBlk:"))
 
 
 def _words(stack: int) -> Iterable[int]:

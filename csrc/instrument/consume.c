@@ -279,10 +279,12 @@ void instrument_enqueue(struct chunk *chunk) {
 }
 
 static volatile uint32_t consumer_thread;
+uint64_t instrument_thread_return;
 uint32_t instrument_consumer_thread(void) { return consumer_thread; }
 
 static void *consumer(void *unused) {
     (void)unused;
+    instrument_thread_return = (uint64_t)__builtin_return_address(0);
     __atomic_store_n(&consumer_thread, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
     for (;;) {
         uint32_t seen = __atomic_load_n(&work, __ATOMIC_SEQ_CST);

@@ -78,6 +78,7 @@ int instrument_consumer_start(struct cachesim *model);
 void instrument_consumer_stop(void);
 void instrument_enqueue(struct chunk *chunk);
 void instrument_wait_idle(void);
+extern uint64_t instrument_thread_return; /* where the C library goes on when a thread's function has returned */
 
 /* Futex helpers; all are safe in a signal handler. */
 void instrument_futex_wait(volatile uint32_t *word, uint32_t value);

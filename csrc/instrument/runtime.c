@@ -239,8 +239,11 @@ static void resolve_wild(struct state *s, struct saved_registers *r) {
 /* Find or make the translation of state->target. dispatch.c calls this with everything saved. */
 static void resolve(struct state *s, struct saved_registers *registers) {
     uint64_t target = s->target, host;
-    if (s->letting_go && s->taken && !in_code_cache(target) && target != (uint64_t)instrument_leave) {
-        s->jump = target; /* on natively */
+    /* A thread that was taken over ends natively: the allocator then takes locks that translation needs too. The call of
+       the thread's function may stand in the C library twice, for the two kinds of functions. */
+    int ends = s->taken && target - instrument_thread_return + 64 < 128;
+    if (ends || (s->letting_go && s->taken && !in_code_cache(target) && target != (uint64_t)instrument_leave)) {
+        s->jump = target;
         __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
         return;
     }

@@ -65,7 +65,7 @@ static pid_t owner;   /* the process that has the consumer; a fork's child has n
 static void thread_ended(void *of) {
     struct state *s = of;
     instrument_submit(s, s->buffer);
-    if (s->taken) return; /* its last steps, after this, are still translated */
+    s->taken = 0;
     write_gs(s->previous_gs);
     mine = NULL;
     __atomic_store_n(&s->in_use, 0, __ATOMIC_RELEASE);
