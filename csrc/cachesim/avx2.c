@@ -1,10 +1,13 @@
-/* The cache model with sets compared in AVX2. */
+/* The cache model with sets compared in AVX2, any shape. */
 #if defined(__x86_64__)
 
 #include "internal.h"
 
 #define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_avx2
+#define WIDTH 1
+#define COMMON 0
 
 #include "sets_avx2.h"
 

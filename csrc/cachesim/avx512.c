@@ -1,10 +1,13 @@
-/* The cache model with sets compared in AVX-512. */
+/* The cache model with sets compared in AVX-512, any shape. */
 #if defined(__x86_64__)
 
 #include "internal.h"
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,popcnt")))
+#define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_avx512
+#define WIDTH 2
+#define COMMON 0
 
 #include "sets_avx512.h"
 

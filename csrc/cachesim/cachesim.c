@@ -20,19 +20,30 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
     level->room_bits = level->blocks == 1 ? 4 : level->blocks == 2 ? 5 : 6;
     level->fill = given->fill;
     level->sets = (uint32_t)(given->bytes / way_bytes);
+    level->set_mask = level->sets - 1;
+    level->last = level->ways - 1;
     level->slices = given->slices ? given->slices : 1;
     if (level->sets % level->slices)
         return -1;
+    if (!given->hashed || is_power(level->sets))
+        level->slices = 1; /* the hash of a power of two spreads over slices and sets alike */
     level->slice_sets = level->sets / level->slices;
-    uint32_t hashed = given->hashed && level->sets > 1;
-    if (is_power(level->sets)) {
-        level->index = hashed ? CS_INDEX_FOLD : CS_INDEX_MASK;
-        level->shift = 31 - (uint32_t)__builtin_clz(level->sets);
-    } else {
-        level->index = hashed ? CS_INDEX_SLICES : CS_INDEX_REMAINDER;
-        level->shift = 31 - (uint32_t)__builtin_clz(level->slice_sets);
-    }
-    level->mask = (1u << level->shift) - 1;
+    uint32_t page_bits = CS_PAGE_BITS - line_bits, even = (uint32_t)__builtin_ctz(level->slice_sets);
+    level->unit_bits = even < page_bits ? even : page_bits;
+    level->units = level->slice_sets >> level->unit_bits;
+    level->unit_width = 31 - (uint32_t)__builtin_clz(level->units);
+    level->low_bits = level->unit_bits + level->unit_width;
+    level->last_mask = (2u << (level->last & (CS_BLOCK - 1))) - 1;
+    level->fold = given->hashed ? 0x9e3779b1u : 0;
+    level->fold_shift = level->unit_width ? 32 - level->unit_width : 31;
+    if (level->units == 1)
+        level->fold = 0;
+    if (is_power(level->sets))
+        level->index = CS_INDEX_POWER;
+    else if (!given->hashed)
+        level->index = CS_INDEX_REMAINDER;
+    else
+        level->index = level->slices > 1 ? CS_INDEX_SLICES : CS_INDEX_WRAP;
     size_t size = ((size_t)level->sets << level->room_bits) * sizeof *level->tags;
     level->tags = aligned_alloc(64, size);
     if (!level->tags)
@@ -68,7 +79,8 @@ static int front_init(struct cachesim *sim)
     sim->front.key = aligned_alloc(64, slots(sim) * sizeof *sim->front.key);
     sim->front.stamp = aligned_alloc(64, slots(sim) * sizeof *sim->front.stamp);
     sim->front.guess = calloc((size_t)1 << CACHESIM_GUESS_BITS, sizeof *sim->front.guess);
-    if (!sim->front.key || !sim->front.stamp || !sim->front.guess)
+    sim->order = malloc(sim->level[0].sets * sizeof *sim->order);
+    if (!sim->front.key || !sim->front.stamp || !sim->front.guess || !sim->order)
         return -1;
     front_forget(sim);
     stamps_clear(sim);
@@ -113,6 +125,7 @@ void cachesim_free(struct cachesim *sim)
     free(sim->front.key);
     free(sim->front.stamp);
     free(sim->front.guess);
+    free(sim->order);
     cs_pages_free(sim);
     cs_origins_free(sim);
     free(sim);
@@ -124,30 +137,23 @@ int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
     __builtin_cpu_init();
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512vl");
-    if (width == 2 && avx512)
-        sim->do_ = &cs_avx512;
-    else if (width == 1 && avx2)
-        sim->do_ = &cs_avx2;
-    else if (width == 0)
-        sim->do_ = &cs_plain;
-    else
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (width > (avx512 ? 2u : avx2 ? 1u : 0u))
         return -1;
-    return 0;
+    static const struct cs_operations *const table[3][2] = {
+        {&cs_plain, &cs_plain_common}, {&cs_avx2, &cs_avx2_common}, {&cs_avx512, &cs_avx512_common}};
+    sim->do_ = table[width][cs_is_common(sim)];
 #else
-    sim->do_ = &cs_plain;
-    return width ? -1 : 0;
+    if (width)
+        return -1;
+    sim->do_ = cs_is_common(sim) ? &cs_plain_common : &cs_plain;
 #endif
+    return 0;
 }
 
 uint32_t cachesim_vectors(const struct cachesim *sim)
 {
-#if defined(__x86_64__)
-    if (sim->do_ != &cs_plain)
-        return sim->do_ == &cs_avx2 ? 1 : 2;
-#endif
-    (void)sim;
-    return 0;
+    return sim->do_->width;
 }
 
 void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
@@ -176,10 +182,10 @@ void cachesim_reset(struct cachesim *sim)
 {
     cs_combine_drain(sim);
     for (uint32_t k = 0; k < sim->levels; k++)
-        sim->level[k].hits = sim->level[k].misses = sim->level[k].down = 0;
+        sim->level[k].misses = sim->level[k].down = 0;
     /* The first access to each line in the new window has to come by: which lines the program touches is noted there. */
     front_forget(sim);
-    sim->not_hits = sim->front.clock;
+    sim->clock_bias = sim->front.clock;
     sim->non_temporal_lines = sim->partial_lines = 0;
     cs_pages_reset(sim);
     cs_origins_reset(sim);
@@ -209,17 +215,19 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
     totals->line_bytes = 1u << sim->line_bits;
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
-        totals->level[k].hits = k ? level->hits : sim->front.clock - sim->not_hits;
+        /* a level is asked for what the one above misses */
+        uint64_t asked = k ? sim->level[k - 1].misses : sim->front.clock - sim->clock_bias;
+        totals->level[k].hits = asked - level->misses;
         totals->level[k].misses = level->misses;
         totals->level[k].up_lines = level->misses;
         totals->level[k].down_lines = level->down;
     }
     for (uint32_t i = 0; i <= sim->array_count; i++) {
-        totals->memory.read_lines += sim->traffic[i].read_lines;
-        totals->memory.write_lines += sim->traffic[i].write_lines;
-        totals->memory.write_allocate_lines += sim->traffic[i].write_allocate_lines;
+        totals->memory.read_lines += sim->traffic[i]->count.read_lines;
+        totals->memory.write_lines += sim->traffic[i]->count.write_lines;
+        totals->memory.write_allocate_lines += sim->traffic[i]->count.write_allocate_lines;
     }
-    cs_distinct(sim, CS_MIXED, &totals->memory);
+    cs_distinct(sim, CS_ALL, &totals->memory);
     totals->non_temporal_lines = sim->non_temporal_lines;
     totals->partial_lines = sim->partial_lines;
     totals->pages = sim->pages_touched;
@@ -231,7 +239,7 @@ int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffi
     if (id < -1 || id >= (int)sim->array_count)
         return -1;
     cs_combine_drain(sim);
-    *traffic = sim->traffic[id + 1];
+    *traffic = sim->traffic[id + 1]->count;
     cs_distinct(sim, id, traffic);
     return 0;
 }

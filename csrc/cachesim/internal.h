@@ -23,15 +23,26 @@
 
 enum { CS_NON_INCLUSIVE, CS_INCLUSIVE, CS_VICTIM };
 enum { CS_LOAD, CS_STORE, CS_NON_TEMPORAL, CS_PREFETCH, CS_FLUSH, CS_UPDATE, CS_FENCE };
-enum { CS_INDEX_MASK, CS_INDEX_FOLD, CS_INDEX_REMAINDER, CS_INDEX_SLICES };
+enum { CS_INDEX_POWER, CS_INDEX_REMAINDER, CS_INDEX_WRAP, CS_INDEX_SLICES };
 
 struct cs_level {
     uint32_t *tags; /* [sets][room], room a multiple of CS_BLOCK */
     uint32_t ways, blocks, room_bits; /* room is 1 << room_bits */
+    uint32_t last; /* ways - 1 */
+    uint32_t set_mask; /* sets - 1, for index POWER */
+    uint32_t last_mask; /* for vectors: the ways of the last block up to the last way, one bit each */
     uint32_t fill;
-    uint32_t index, sets, mask, shift; /* how a set is chosen; shift: log2 of the power of two not above sets */
+    /*
+     * How a set is chosen. Neighbouring lines of a page have neighbouring sets: of the set number the low unit_bits are the
+     * line's, and the rest, a unit, is chosen by the line's other bits: those below the unit number's own width directly,
+     * mixed with a hash of those above.
+     */
+    uint32_t index, sets, unit_bits;
+    uint32_t units, unit_width; /* units of a slice, and the log2 of the power of two not above that */
+    uint32_t low_bits;          /* unit_bits + unit_width: the bits used directly */
+    uint32_t fold, fold_shift;  /* what the bits above are multiplied by, and how far the product moves down */
     uint32_t slices, slice_sets;
-    uint64_t hits, misses, down; /* hits of level 1 are the front's clock - not_hits */
+    uint64_t misses, down;
 };
 
 /* What is known of a 4 KiB page; bits are its lines in this window. */
@@ -40,12 +51,18 @@ struct cs_page {
     uint64_t read_for_store; /* of read: the first time because of a store */
     uint64_t loaded;         /* by the program, before any store to it */
     uint64_t stored;         /* by the program */
-    uint64_t number;         /* virtual address >> 12 */
-    uint32_t line;           /* first physical line; 0 if the page was never touched */
-    int32_t array;           /* id, -1 other, or CS_MIXED: ask line by line */
     uint32_t *dirtied_by;    /* per line, for origins.c; NULL if nothing is known */
+    struct cs_traffic *traffic; /* of the array it belongs to; NULL: ask line by line */
+    uint32_t line;              /* first physical line; 0 if the page was never touched */
+    uint32_t last_set;          /* its set in the last level */
 } __attribute__((aligned(64)));
-#define CS_MIXED (-2)
+
+/* The traffic of an array, or of all else (-1); distinct lines are not counted here but in the pages. */
+struct cs_traffic {
+    struct cachesim_traffic count;
+    int32_t array;
+};
+#define CS_ALL (-2)
 
 /* Pages by label; NULL while not touched. */
 struct cs_labels {
@@ -87,9 +104,11 @@ struct cachesim {
     const struct cs_operations *do_;
     uint32_t levels, line_bits, page_line_bits;
     uint32_t error;
-    uint64_t not_hits;
-    /* For loops: how many lines left level 1 that were used at this time or later. */
+    uint64_t clock_bias; /* the front's clock minus the accesses of this window */
+    /* For loops: how many lines left level 1 that were last used at `watch` or later, and who can say more. */
     uint64_t watch, removals;
+    struct cs_walk *walk;
+    uint64_t *order; /* per level-1 set, for runs: see run.h */
     uint64_t front_off; /* all ones if level 1 has more slots than a guess can tell: then all keys are unknown */
     struct cs_level level[CS_MAX_LEVELS];
 
@@ -101,7 +120,7 @@ struct cachesim {
 
     struct cs_array *arrays;
     uint32_t array_count, array_room;
-    struct cachesim_traffic *traffic; /* [array_count + 1], other first; its counts of distinct lines are not kept here */
+    struct cs_traffic **traffic; /* [array_count + 1], other first */
 
     struct cs_combiner combiner[CS_COMBINERS];
     uint32_t combiners; /* open ones */
@@ -111,6 +130,7 @@ struct cachesim {
 };
 
 struct cs_operations {
+    uint32_t width; /* as cachesim_use_vectors takes it */
     void (*access)(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
     void (*accesses)(struct cachesim *, const uint64_t *, const uint32_t *, const uint32_t *, uint64_t);
     void (*loop)(struct cachesim *, uint32_t, const uint64_t *, const int64_t *, const uint32_t *, const uint32_t *,
@@ -119,10 +139,26 @@ struct cs_operations {
     uint32_t (*remove)(struct cachesim *, uint32_t line, uint32_t write_back);
 };
 
-extern const struct cs_operations cs_plain;
+/*
+ * The tables of functions: plain C and vectors, and each of them for the common shape (see cs_is_common) and for any.
+ */
+extern const struct cs_operations cs_plain, cs_plain_common;
 #if defined(__x86_64__)
-extern const struct cs_operations cs_avx2, cs_avx512;
+extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx512, cs_avx512_common;
 #endif
+
+/*
+ * Three levels of at most 16 ways, 64-byte lines, sets of the first two chosen by low address bits and of the third so that
+ * a page's lines have 64 sets in a row: what most machines have. The walk is compiled for it with these numbers as constants.
+ */
+static inline int cs_is_common(const struct cachesim *sim)
+{
+    int common = sim->levels == 3 && sim->line_bits == 6 && !sim->front_off;
+    for (uint32_t k = 0; k < sim->levels; k++)
+        common &= sim->level[k].blocks == 1 && (k > 1 || (sim->level[k].index == CS_INDEX_POWER && !sim->level[k].fold));
+    const struct cs_level *last = &sim->level[sim->levels - 1];
+    return common && last->unit_bits == 6 && (last->index == CS_INDEX_POWER || last->index == CS_INDEX_WRAP);
+}
 
 /* pages.c */
 #define CS_DIRECTORY_BITS 20u
@@ -133,7 +169,7 @@ struct cs_page *cs_page_slow(struct cachesim *, uint64_t number); /* first touch
 struct cs_page *cs_far_page(const struct cachesim *, uint64_t number); /* NULL if there is no leaf */
 int32_t cs_line_array(const struct cachesim *, const struct cs_page *, uint32_t line_in_page);
 void cs_pages_reset(struct cachesim *);
-/* Adds the distinct lines of one array, of none (-1) or of all (CS_MIXED). */
+/* Adds the distinct lines of one array, of none (-1) or of all (CS_ALL). */
 void cs_distinct(const struct cachesim *, int32_t array, struct cachesim_traffic *);
 
 /* origins.c: who caused the traffic with memory */
@@ -209,42 +245,41 @@ static inline uint32_t cs_in_page(const struct cachesim *sim, uint64_t line)
 
 static inline uint32_t cs_set(const struct cs_level *level, uint32_t line)
 {
-    if (level->index == CS_INDEX_MASK)
-        return line & level->mask;
-    /* The high bits' hash: Fibonacci multiplication, whose top bits are the well mixed ones. */
-    uint32_t high = (line >> level->shift) * 0x9e3779b1u;
-    if (level->index == CS_INDEX_FOLD)
-        return (line ^ high >> (32 - level->shift)) & level->mask;
+    /* Fibonacci hashing: the top bits of the product are the well mixed ones. Zero if the level is not hashed. */
+    uint32_t high = (line >> level->low_bits) * level->fold;
+    if (level->index == CS_INDEX_POWER)
+        return (line ^ high >> level->fold_shift << level->unit_bits) & level->set_mask;
     if (level->index == CS_INDEX_REMAINDER)
         return line % level->sets;
+    uint32_t unit = (line >> level->unit_bits) & ((1u << level->unit_width) - 1);
+    unit += (uint32_t)((uint64_t)high * level->units >> 32);
+    if (unit >= level->units)
+        unit -= level->units;
+    uint32_t set = unit << level->unit_bits | (line & ((1u << level->unit_bits) - 1));
+    if (level->index != CS_INDEX_SLICES)
+        return set;
     uint32_t all = (line ^ line >> 16) * 0x85ebca6bu;
     all = (all ^ all >> 13) * 0xc2b2ae35u;
-    uint32_t slice = (uint32_t)((uint64_t)(all ^ all >> 16) * level->slices >> 32);
-    uint32_t set = (line & level->mask) + (uint32_t)((uint64_t)high * level->slice_sets >> 32);
-    if (set >= level->slice_sets)
-        set -= level->slice_sets;
-    return slice * level->slice_sets + set;
+    return (uint32_t)((uint64_t)(all ^ all >> 16) * level->slices >> 32) * level->slice_sets + set;
 }
 
-static inline uint32_t *cs_tags(const struct cs_level *level, uint32_t line)
+static inline struct cs_traffic *cs_traffic(struct cachesim *sim, const struct cs_page *page, uint32_t in_page)
 {
-    return level->tags + ((size_t)cs_set(level, line) << level->room_bits);
-}
-
-static inline struct cachesim_traffic *cs_traffic(struct cachesim *sim, const struct cs_page *page, uint32_t in_page)
-{
-    return &sim->traffic[(page->array != CS_MIXED ? page->array : cs_line_array(sim, page, in_page)) + 1];
+    return page->traffic ? page->traffic : sim->traffic[cs_line_array(sim, page, in_page) + 1];
 }
 
 /* in_page: number of the line within its page */
 static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, uint32_t in_page, uint32_t store)
 {
-    struct cachesim_traffic *traffic = cs_traffic(sim, page, in_page);
+    struct cachesim_traffic *traffic = &cs_traffic(sim, page, in_page)->count;
+    uint64_t bit = UINT64_C(1) << in_page;
     traffic->read_lines++;
-    traffic->write_allocate_lines += store;
-    page->read_for_store |= (uint64_t)store << in_page & ~page->read;
-    page->read |= UINT64_C(1) << in_page;
-    if (sim->origins)
+    if (store) {
+        traffic->write_allocate_lines++;
+        page->read_for_store |= bit & ~page->read;
+    }
+    page->read |= bit;
+    if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_read(sim);
 }
 
@@ -252,9 +287,9 @@ static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
 {
     struct cs_page *page = cs_page_of(sim, line);
     uint32_t in_page = cs_in_page(sim, line);
-    cs_traffic(sim, page, in_page)->write_lines++;
+    cs_traffic(sim, page, in_page)->count.write_lines++;
     page->written |= UINT64_C(1) << in_page;
-    if (sim->origins)
+    if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_written(sim, page, in_page);
 }
 

@@ -3,33 +3,36 @@
  * as a constant. K is 3, 2, 1 or 0; BELOW(name) is the function of that name of level K+1.
  */
 
-#define CS_JOIN_(a, b) a##b
-#define CS_JOIN(a, b) CS_JOIN_(a, b)
-#define HERE(name) CS_JOIN(name##_, K)
 #if K == 3
+#define HERE(name) name##_3
 #define BELOW(name) name##_4
+#define NEXT 3
 #elif K == 2
+#define HERE(name) name##_2
 #define BELOW(name) name##_3
+#define NEXT 3
 #elif K == 1
+#define HERE(name) name##_1
 #define BELOW(name) name##_2
+#define NEXT 2
 #else
+#define HERE(name) name##_0
 #define BELOW(name) name##_1
+#define NEXT 1
 #endif
-#define NEXT (K < CS_MAX_LEVELS - 1 ? K + 1 : K)
 
 /* A line has lost its place in this level. */
-static inline TARGET void HERE(evicted)(struct cachesim *sim, uint32_t tag)
+static INLINE void HERE(evicted)(struct cachesim *sim, uint32_t tag)
 {
     struct cs_level *level = &sim->level[K];
     if (K > 0 && level->fill == CS_INCLUSIVE)
         tag |= remove_above(sim, K, tag & CS_LINE);
-    uint32_t dirty = tag & CS_DIRTY;
-    if (K + 1 == CS_MAX_LEVELS || sim->levels == K + 1) {
-        if (dirty) {
+    if (LEVELS == K + 1) {
+        if (tag & CS_DIRTY) {
             level->down++;
             cs_memory_write(sim, tag & CS_LINE);
         }
-    } else if (dirty || sim->level[NEXT].fill == CS_VICTIM) {
+    } else if (tag & CS_DIRTY || sim->level[NEXT].fill == CS_VICTIM) {
         level->down++;
         BELOW(put)(sim, tag);
     }
@@ -37,45 +40,54 @@ static inline TARGET void HERE(evicted)(struct cachesim *sim, uint32_t tag)
 
 #if K > 0
 /* This level takes a line in, as the most recent of its set. */
-static inline TARGET void HERE(insert)(struct cachesim *sim, uint32_t *tags, uint32_t tag)
+static INLINE void HERE(insert)(struct cachesim *sim, uint32_t *tags, uint32_t tag)
 {
-    uint32_t victim = set_front(tags, sim->level[K].ways - 1, tag);
+    uint32_t victim = set_insert(tags, BLOCKS(K), &sim->level[K], tag);
     if (victim)
         HERE(evicted)(sim, victim);
 }
 
+/* The same as a call: for the cases that are not worth their space. */
+static NOINLINE void HERE(insert_call)(struct cachesim *sim, uint32_t *tags, uint32_t tag)
+{
+    HERE(insert)(sim, tags, tag);
+}
+
 /* This level gets a line from the level above. */
-static TARGET void HERE(put)(struct cachesim *sim, uint32_t tag)
+static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
 {
     struct cs_level *level = &sim->level[K];
-    uint32_t *tags = cs_tags(level, tag & CS_LINE);
-    int way = set_find(tags, level->blocks, tag & CS_LINE);
-    if (way < 0)
-        HERE(insert)(sim, tags, tag);
-    else if (level->fill == CS_VICTIM)
-        set_front(tags, (uint32_t)way, tag | (tags[way] & CS_DIRTY));
-    else
+    uint32_t *tags = tags_of(sim, K, tag & CS_LINE);
+    int way = set_find(tags, BLOCKS(K), tag & CS_LINE);
+    if (level->fill == CS_VICTIM) {
+        if (way < 0)
+            HERE(insert)(sim, tags, tag);
+        else
+            set_front(tags, BLOCKS(K), (uint32_t)way, tag | (tags[way] & CS_DIRTY));
+    } else if (way >= 0) {
         tags[way] |= tag & CS_DIRTY;
+    } else {
+        HERE(insert_call)(sim, tags, tag);
+    }
 }
 
 /* The level above (or the core) needs a line; returns CS_DIRTY if it comes from a victim cache that held it dirty. */
-static inline TARGET uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
+static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
 {
     struct cs_level *level = &sim->level[K];
-    if (sim->levels <= K) {
-        cs_memory_read(sim, page, cs_in_page(sim, line), store);
+    if (LEVELS <= K) {
+        cs_memory_read(sim, page, IN_PAGE(line), store);
         return 0;
     }
-    uint32_t *tags = cs_tags(level, line);
-    int way = set_find(tags, level->blocks, line);
+    uint32_t *tags = level->tags + ((size_t)SET_IN_PAGE(K, page, line) << ROOM_BITS(K));
+    int way = set_find(tags, BLOCKS(K), line);
     if (way >= 0) {
-        level->hits++;
         uint32_t tag = tags[way];
         if (level->fill == CS_VICTIM) {
-            set_remove(tags, level->blocks, (uint32_t)way);
+            set_remove(tags, BLOCKS(K), (uint32_t)way);
             return tag & CS_DIRTY;
         }
-        set_front(tags, (uint32_t)way, tag);
+        set_front(tags, BLOCKS(K), (uint32_t)way, tag);
         return 0;
     }
     level->misses++;
@@ -89,7 +101,5 @@ static inline TARGET uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, s
 
 #undef K
 #undef HERE
-#undef NEXT
 #undef BELOW
-#undef CS_JOIN
-#undef CS_JOIN_
+#undef NEXT

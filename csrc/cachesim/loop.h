@@ -3,36 +3,36 @@
  *
  * An access to a line that its stream has already touched in the iteration before is a plain hit as long as that line stays
  * in level 1: all it does is to make the line the most recent once more. So between two iterations in which it moves to
- * another line (an event) a stream sleeps; its hits are counted when it wakes, and the time of its last access is noted
- * when somebody is about to look: before the next line has to leave level 1. Time is a formula, iteration * accesses per
- * iteration + place, so it can be noted late.
- *
- * That holds while no sleeper's line is taken out of level 1. A line that goes and is younger than the iteration before
- * (sim->watch) may be one: then the rest of the iteration and the next ones are done one by one, until all sleepers'
- * lines are in level 1 again.
+ * another line (an event) a stream sleeps, and its hits are counted in one sum. Time is a formula, iteration * accesses per
+ * iteration + place, so the time of its last access can be noted when it wakes: till then its line has a time that is too
+ * old, but not older than `watch`, and nobody looks at times but who has to find the oldest line of a set. If that one is
+ * older than `watch`, it is the right one. If not, the sleepers' times are noted, `watch` moves up, and the choice is made
+ * again; if it then still falls on a line younger than `watch`, a sleeper may have lost its line (so it may if a lower
+ * level took such a line out of level 1). Then the rest of the iteration and the next ones are done one by one, until
+ * all sleepers' lines are in level 1 again.
  *
  * Events are made in batches ahead of their time, so that the sets they will need can be fetched meanwhile.
  */
 
-#define MAX_STREAMS 64u
-#define BATCH 32u
-
 struct stream {
     uint64_t start, stride;
     uint32_t bytes, kind;
-    uint32_t lazy;  /* may sleep: an ordinary access of at most two lines */
-    uint32_t times; /* accesses of a line in an iteration */
-    uint64_t place; /* of its first access within an iteration's time */
-    uint64_t next;  /* iteration of the next event to be made */
+    uint32_t lazy;    /* may sleep: an ordinary access of at most two lines */
+    uint32_t times;   /* accesses of a line in an iteration */
+    uint64_t place;   /* of its first access within an iteration's time */
+    /* of the next event to be made */
+    uint64_t next, address; /* iteration and address */
+    struct lookout lookout;
     /* as far as events have been carried out */
-    uint64_t last;  /* iteration whose accesses have been counted */
-    uint32_t lines, slot[2];
+    uint32_t lines, slot[2]; /* lines it sleeps on */
+    uint64_t since;          /* the iteration from which on it does */
 };
 
 struct event {
-    uint64_t iteration, line;
-    struct cs_page *page; /* NULL if not known yet */
-    uint32_t stream, lines;
+    uint64_t iteration, line; /* line: the first, virtual */
+    struct cs_page *page;     /* of the line that is new to the stream; NULL if not known */
+    uint32_t physical;        /* that line; only with page */
+    uint16_t stream, lines;
 };
 
 struct batch {
@@ -40,25 +40,26 @@ struct batch {
     struct event event[BATCH + MAX_STREAMS];
 };
 
-struct walk {
+struct cs_walk {
     struct cachesim *sim;
     struct stream *stream;
-    uint32_t n, sleepers; /* sleepers: streams that stay on a line for more than an iteration, at times */
-    uint64_t count, period, next, accesses;
-    uint32_t origin;       /* number of the first stream's accesses */
-    uint64_t base;         /* time of iteration 0, if it were part of this stretch */
-    uint64_t first, start; /* first iteration of this stretch; time at which the iteration before it began */
+    uint32_t n;
+    uint64_t count, period, next;
+    uint32_t origin;           /* number of the first stream's accesses */
+    uint64_t accesses;         /* so far, those of sleepers up to where they began to sleep */
+    uint64_t base;             /* time of iteration 0, if it were part of this stretch */
+    uint64_t first, start;     /* first iteration of this stretch; time at which the iteration before it began */
+    const struct event *event; /* being carried out */
 };
 
-static inline TARGET uint64_t time_of(const struct walk *walk, uint64_t iteration, const struct stream *stream)
+static INLINE uint64_t time_of(const struct cs_walk *walk, uint64_t iteration, const struct stream *stream)
 {
     return walk->base + iteration * walk->period + stream->place;
 }
 
 /* Iterations after which a stream that is at this address has other lines than now. */
-static inline TARGET uint64_t steps(const struct cachesim *sim, const struct stream *stream, uint64_t address)
+static INLINE uint64_t steps(const struct stream *stream, uint64_t address, uint32_t size)
 {
-    uint32_t size = 1u << sim->line_bits;
     uint32_t first = (uint32_t)address & (size - 1), last = (uint32_t)(address + stream->bytes - 1) & (size - 1);
     if (!stream->lazy || stream->stride + size - 1 >= 2 * size - 1) /* |stride| >= size */
         return 1;
@@ -72,104 +73,75 @@ static inline TARGET uint64_t steps(const struct cachesim *sim, const struct str
 }
 
 /* The next batch of events, in order; empty at the end of the loop. */
-static TARGET void make_events(struct walk *walk, struct batch *batch)
+static NOINLINE void make_events(struct cs_walk *walk, struct batch *batch)
 {
-    struct cachesim *sim = walk->sim;
-    uint32_t made = 0;
-    while (made < BATCH && walk->next < walk->count) {
+    const struct cachesim *sim = walk->sim;
+    struct event *event = batch->event;
+    while (event < batch->event + BATCH && walk->next < walk->count) {
         uint64_t now = walk->next, next = UINT64_MAX;
         for (uint32_t i = 0; i < walk->n; i++) {
             struct stream *stream = &walk->stream[i];
             if (stream->next == now) {
-                uint64_t address = stream->start + now * stream->stride;
-                uint64_t line = address >> sim->line_bits;
-                uint32_t lines = (uint32_t)(((address + stream->bytes - 1) >> sim->line_bits) - line) + 1;
-                batch->event[made++] = (struct event){now, line, NULL, i, lines};
-                stream->next += steps(sim, stream, address);
+                uint64_t address = stream->address, line = address >> LINE_BITS;
+                uint64_t last = (address + stream->bytes - 1) >> LINE_BITS;
+                uint64_t sleep = steps(stream, address, SIZE);
+                stream->next = now + sleep;
+                stream->address = address + sleep * stream->stride;
+                event->iteration = now;
+                event->line = line;
+                event->stream = (uint16_t)i;
+                event->lines = (uint16_t)(last - line + 1);
+                if ((int64_t)stream->stride > 0)
+                    line = last; /* the one it was not on before */
+                event->page = look_at(sim, &stream->lookout, line, &event->physical);
+                event++;
             }
             next = stream->next < next ? stream->next : next;
         }
         walk->next = next;
     }
-    batch->count = made;
+    batch->count = (uint32_t)(event - batch->event);
 }
 
-/* Fetches what the lookup of a line in the lower levels will read. */
-static inline TARGET void hint_line(const struct cachesim *sim, uint32_t line)
+/* Notes when a sleeper last used its lines: in this iteration. */
+static INLINE void note_time(const struct cs_walk *walk, const struct stream *stream, uint64_t iteration)
 {
-    for (uint32_t k = 1; k < sim->levels; k++) {
-        const uint32_t *tags = cs_tags(&sim->level[k], line);
-        for (uint32_t block = 0; block < sim->level[k].blocks; block++)
-            __builtin_prefetch(tags + block * CS_BLOCK, 1);
+    if (iteration < walk->first)
+        return; /* done one by one: the times are there, and of another scale */
+    uint64_t time = time_of(walk, iteration, stream);
+    for (uint32_t q = 0; q < stream->lines; q++) {
+        uint64_t *stamp = &walk->sim->front.stamp[stream->slot[q]];
+        if (*stamp && *stamp < time + q) /* 0: taken out; later: another stream has been there since */
+            *stamp = time + q;
     }
 }
 
-/* Fetches what the victims of that lookup will need, one level further down. */
-static inline TARGET void hint_victims(const struct cachesim *sim, uint32_t line)
+/* The same for all: before the access of the stream at `place` in iteration `now`. */
+static NOINLINE void note_times(const struct cs_walk *walk, uint64_t now, uint32_t place)
 {
-    for (uint32_t k = 1; k + 1 < sim->levels; k++) {
-        const struct cs_level *below = &sim->level[k + 1];
-        uint32_t victim = cs_tags(&sim->level[k], line)[sim->level[k].ways - 1];
-        if (!victim || (below->fill != CS_VICTIM && !(victim & CS_DIRTY)))
-            continue;
-        const uint32_t *tags = cs_tags(below, victim & CS_LINE);
-        for (uint32_t block = 0; block < below->blocks; block++)
-            __builtin_prefetch(tags + block * CS_BLOCK, 1);
-    }
+    for (uint32_t i = 0; i < walk->n; i++)
+        note_time(walk, &walk->stream[i], now - (i >= place));
 }
 
-/* The line of an event that its stream was not on before. */
-static inline TARGET uint64_t new_line(const struct walk *walk, const struct event *event)
+/* The oldest line of a set seems not older than `watch`: brings times and `watch` up to date. */
+static NOINLINE void note_all(struct cachesim *sim)
 {
-    return event->line + ((int64_t)walk->stream[event->stream].stride > 0 ? event->lines - 1 : 0);
+    struct cs_walk *walk = sim->walk;
+    uint64_t now = walk->event->iteration;
+    note_times(walk, now, walk->event->stream);
+    if (now > walk->first)
+        sim->watch = walk->base + (now - 1) * walk->period;
 }
 
-static TARGET void hint_events(const struct walk *walk, struct batch *batch)
+/* Counts a sleeper's accesses up to and including an iteration. */
+static INLINE void count_sleep(struct cs_walk *walk, struct stream *stream, uint64_t iteration)
 {
-    const struct cachesim *sim = walk->sim;
-    for (uint32_t e = 0; e < batch->count; e++) {
-        uint64_t line = new_line(walk, &batch->event[e]);
-        struct cs_page *page = cs_page_seen(sim, line >> sim->page_line_bits);
-        if (!page || !page->line)
-            continue;
-        batch->event[e].page = page;
-        hint_line(sim, page->line | cs_in_page(sim, line));
-    }
-}
-
-static TARGET void hint_event_victims(const struct walk *walk, const struct batch *batch)
-{
-    const struct cachesim *sim = walk->sim;
-    for (uint32_t e = 0; e < batch->count; e++)
-        if (batch->event[e].page)
-            hint_victims(sim, batch->event[e].page->line | cs_in_page(sim, new_line(walk, &batch->event[e])));
-}
-
-/* Notes the times of the sleepers' last accesses before a point: this iteration for streams before `place`, else the last. */
-static inline TARGET void note_times(const struct walk *walk, uint64_t iteration, uint32_t place)
-{
-    uint64_t *stamps = walk->sim->front.stamp;
-    for (uint32_t i = 0; i < walk->n; i++) {
-        const struct stream *stream = &walk->stream[i];
-        if (iteration - (i >= place) < walk->first)
-            continue; /* done one by one: the times are there, and another scale */
-        uint64_t time = time_of(walk, iteration - (i >= place), stream);
-        for (uint32_t line = 0; line < stream->lines; line++) {
-            uint64_t *stamp = &stamps[stream->slot[line]];
-            *stamp = *stamp > time + line ? *stamp : time + line; /* another stream may have been there since */
-        }
-    }
-}
-
-/* Counts the hits of a sleeper up to and including an iteration. */
-static inline TARGET void count_hits(struct walk *walk, struct stream *stream, uint64_t iteration)
-{
-    walk->accesses += (iteration - stream->last) * stream->lines * stream->times;
-    stream->last = iteration;
+    walk->accesses += (iteration + 1 - stream->since) * stream->lines * stream->times;
+    stream->since = iteration + 1;
 }
 
 /* One stream's access of one iteration, carried out as if it came alone. */
-static TARGET void access_stream(struct walk *walk, const struct stream *stream, uint64_t iteration)
+static INLINE void access_stream(struct cs_walk *walk, const struct stream *stream, uint64_t iteration)
 {
     struct cachesim *sim = walk->sim;
     uint64_t clock = sim->front.clock;
@@ -182,115 +154,134 @@ static TARGET void access_stream(struct walk *walk, const struct stream *stream,
  * After an iteration done one by one: finds the lines of all streams in level 1, from where they may sleep. Returns 0 if
  * one is missing.
  */
-static TARGET int fall_asleep(struct walk *walk, uint64_t iteration)
+static NOINLINE int fall_asleep(struct cs_walk *walk, uint64_t iteration)
 {
     struct cachesim *sim = walk->sim;
-    const struct cs_level *level = &sim->level[0];
+    walk->next = UINT64_MAX;
     for (uint32_t i = 0; i < walk->n; i++) {
         struct stream *stream = &walk->stream[i];
-        uint64_t address = stream->start + iteration * stream->stride;
-        uint64_t first = address >> sim->line_bits;
-        stream->next = iteration + steps(sim, stream, address);
-        stream->last = iteration;
+        uint64_t address = stream->start + iteration * stream->stride, sleep = steps(stream, address, SIZE);
+        uint64_t first = address >> LINE_BITS, last = (address + stream->bytes - 1) >> LINE_BITS;
+        stream->next = iteration + sleep;
+        stream->address = address + sleep * stream->stride;
+        stream->since = iteration + 1;
         stream->lines = 0;
+        walk->next = stream->next < walk->next ? stream->next : walk->next;
         if (!stream->lazy)
             continue;
-        uint32_t lines = (uint32_t)(((address + stream->bytes - 1) >> sim->line_bits) - first) + 1;
-        for (uint32_t q = 0; q < lines; q++) {
-            uint32_t line = cs_page(sim, first + q)->line | cs_in_page(sim, first + q);
-            uint32_t *tags = cs_tags(level, line);
-            int way = set_find(tags, level->blocks, line);
-            if (way < 0 || ((stream->kind == CS_STORE || stream->kind == CS_UPDATE) && !(tags[way] & CS_DIRTY)))
+        for (uint64_t virtual_line = first; virtual_line <= last; virtual_line++) {
+            uint32_t line = cs_page(sim, virtual_line)->line | IN_PAGE(virtual_line);
+            uint32_t at = SET(0, line) << ROOM_BITS(0);
+            int way = set_find(sim->level[0].tags + at, BLOCKS(0), line);
+            if (way < 0 || ((stream->kind == CS_STORE || stream->kind == CS_UPDATE) &&
+                            !(sim->level[0].tags[at + (uint32_t)way] & CS_DIRTY)))
                 return 0;
-            stream->slot[q] = (uint32_t)(tags - level->tags) + (uint32_t)way;
+            stream->slot[stream->lines++] = at + (uint32_t)way;
         }
-        stream->lines = lines;
     }
     walk->first = iteration + 1;
     walk->base = sim->front.clock - walk->first * walk->period;
-    walk->next = UINT64_MAX;
-    for (uint32_t i = 0; i < walk->n; i++)
-        walk->next = walk->stream[i].next < walk->next ? walk->stream[i].next : walk->next;
+    sim->watch = walk->start;
     return 1;
 }
 
-/* Carries out a batch; returns 1 if a sleeper may have lost its line, with the iteration then done to its end. */
-static TARGET int carry_out(struct walk *walk, const struct batch *batch, uint64_t *iteration)
+/* A sleeper may have lost its line: does the iteration to its end, one by one; returns the next. */
+static NOINLINE uint64_t wake_up(struct cs_walk *walk)
 {
     struct cachesim *sim = walk->sim;
-    for (uint32_t e = 0; e < batch->count; e++) {
-        const struct event *event = &batch->event[e];
+    uint64_t now = walk->event->iteration;
+    uint32_t place = walk->event->stream;
+    note_times(walk, now, place);
+    for (uint32_t i = 0; i < walk->n; i++)
+        if (walk->stream[i].lazy)
+            count_sleep(walk, &walk->stream[i], now - (i > place));
+    sim->front.clock = walk->base + (now + 1) * walk->period;
+    sim->watch = CS_NONE;
+    for (uint32_t i = place + 1; i < walk->n; i++)
+        access_stream(walk, &walk->stream[i], now);
+    return now + 1;
+}
+
+/* An event that is not one line given up for another by a load, a store or a prefetch. */
+static NOINLINE void carry_out_odd(struct cs_walk *walk, const struct event *event, struct stream *stream)
+{
+    struct cachesim *sim = walk->sim;
+    uint64_t time = time_of(walk, event->iteration, stream);
+    if (!stream->lazy) {
+        sim->front.clock = time - 1;
+        access_stream(walk, stream, event->iteration);
+        return;
+    }
+    note_time(walk, stream, event->iteration - 1);
+    count_sleep(walk, stream, event->iteration - 1);
+    uint32_t slot[2] = {0, 0};
+    for (uint32_t q = 0; q < event->lines; q++) {
+        uint64_t line = event->line + q;
+        struct cs_page *page = cs_page(sim, line);
+        uint32_t physical = page->line | IN_PAGE(line);
+        slot[q] = touch(sim, page, physical, line, stream->kind == CS_UPDATE ? CS_LOAD : stream->kind, time + q, QUIET);
+        if (stream->kind == CS_UPDATE)
+            slot[q] = touch(sim, page, physical, line, CS_STORE, time + q, QUIET);
+    }
+    /* only now: whoever notes times meanwhile still has to find the lines it slept on */
+    stream->lines = event->lines;
+    stream->slot[0] = slot[0];
+    stream->slot[1] = slot[1];
+}
+
+/* Carries out a batch; returns 1 if it was left because of a sleeper. */
+static NOINLINE int carry_out(struct cs_walk *walk, const struct batch *batch)
+{
+    struct cachesim *sim = walk->sim;
+    uint64_t removals = sim->removals, *stamps = sim->front.stamp;
+    const struct event *end = batch->event + batch->count;
+    for (const struct event *event = batch->event; event < end; event++) {
         struct stream *stream = &walk->stream[event->stream];
-        uint64_t now = event->iteration, removals = sim->removals;
-        if (walk->sleepers) {
-            note_times(walk, now, event->stream);
-            sim->watch = now == walk->first ? walk->start : walk->base + (now - 1) * walk->period;
-        }
-        sim->front.clock = time_of(walk, now, stream) - 1;
+        walk->event = event;
         sim->front.origin = walk->origin + event->stream;
-        if (stream->lazy) {
-            count_hits(walk, stream, now - 1);
-            stream->lines = event->lines;
-            count_hits(walk, stream, now);
-            for (uint32_t q = 0; q < event->lines; q++) {
-                uint64_t line = event->line + q, time = ++sim->front.clock;
-                struct cs_page *page = event->page && event->lines == 1 ? event->page : cs_page(sim, line);
-                uint32_t kind = stream->kind == CS_UPDATE ? CS_LOAD : stream->kind;
-                stream->slot[q] = touch(sim, page, line, kind, time);
-                if (stream->kind == CS_UPDATE)
-                    stream->slot[q] = touch(sim, page, line, CS_STORE, time);
-            }
+        if (stream->lazy && event->lines == 1 && stream->lines == 1 && stream->kind != CS_UPDATE && event->page) {
+            uint64_t time = time_of(walk, event->iteration, stream);
+            uint64_t *stamp = &stamps[stream->slot[0]];
+            /* note_time: the line may never be looked at again */
+            if (*stamp < time - walk->period && *stamp && event->iteration > walk->first)
+                *stamp = time - walk->period;
+            stream->slot[0] = touch(sim, event->page, event->physical, event->line, stream->kind, time, QUIET);
         } else {
-            access_stream(walk, stream, now);
+            carry_out_odd(walk, event, stream);
         }
-        if (walk->sleepers && sim->removals != removals) {
-            for (uint32_t i = 0; i < walk->n; i++)
-                if (walk->stream[i].lazy)
-                    count_hits(walk, &walk->stream[i], now - (i > event->stream));
-            sim->front.clock = walk->base + now * walk->period + walk->period;
-            for (uint32_t i = event->stream + 1; i < walk->n; i++)
-                access_stream(walk, &walk->stream[i], now);
-            *iteration = now + 1;
+        if (__builtin_expect(sim->removals != removals, 0))
             return 1;
-        }
     }
     return 0;
 }
 
-/* Iterations from the first given on, with sleeping; returns the first iteration that is not done. */
-static TARGET uint64_t walk_events(struct walk *walk)
+/* Iterations from walk->first on, with sleeping; returns the first iteration that is not done. */
+static NOINLINE uint64_t walk_events(struct cs_walk *walk)
 {
     struct batch batches[2], *now = &batches[0], *then = &batches[1];
-    uint64_t iteration = walk->count;
     make_events(walk, now);
-    hint_events(walk, now);
-    int lost = 0;
-    while (now->count && !lost) {
-        hint_event_victims(walk, now);
+    while (now->count) {
         make_events(walk, then);
-        hint_events(walk, then);
-        lost = carry_out(walk, now, &iteration);
+        if (carry_out(walk, now))
+            return wake_up(walk);
         struct batch *done = now;
         now = then;
         then = done;
     }
-    walk->sim->watch = CS_NONE;
-    if (lost)
-        return iteration;
     note_times(walk, walk->count, 0);
     for (uint32_t i = 0; i < walk->n; i++)
         if (walk->stream[i].lazy)
-            count_hits(walk, &walk->stream[i], walk->count - 1);
+            count_sleep(walk, &walk->stream[i], walk->count - 1);
     walk->sim->front.clock = walk->base + walk->count * walk->period;
+    walk->sim->watch = CS_NONE;
     return walk->count;
 }
 
-static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
-                        const uint32_t *bytes, const uint32_t *kind, uint64_t count)
+static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
+                          const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
-    struct stream stream[MAX_STREAMS];
     uint32_t origin = sim->front.origin;
-    if (n > MAX_STREAMS || count < 3) {
+    if (!n || n > MAX_STREAMS || count < 3) {
         for (uint64_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < n; i++) {
                 sim->front.origin = origin + i;
@@ -299,19 +290,28 @@ static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start,
         sim->front.origin = origin;
         return;
     }
-    struct walk walk = {.sim = sim, .stream = stream, .n = n, .count = count, .origin = origin};
-    uint64_t size = UINT64_C(1) << sim->line_bits;
+    struct stream stream[MAX_STREAMS];
+    struct runner runner[MAX_STREAMS];
+    struct cs_walk walk = {.sim = sim, .stream = stream, .n = n, .count = count, .origin = origin};
+    int running = 1;
     for (uint32_t i = 0; i < n; i++) {
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
         stream[i] = (struct stream){.start = start[i], .stride = (uint64_t)stride[i], .bytes = bytes[i], .kind = kind[i]};
-        stream[i].lazy = ordinary && bytes[i] && bytes[i] <= size;
+        stream[i].lazy = ordinary && bytes[i] && bytes[i] <= SIZE;
         stream[i].times = kind[i] == CS_UPDATE ? 2 : 1;
         stream[i].place = walk.period + 1;
-        walk.period += 2 * ((bytes[i] + size - 1) / size + 1);
-        walk.sleepers += stream[i].lazy && stream[i].stride + size - 1 < 2 * size - 1;
+        stream[i].lookout.number = CS_NONE;
+        walk.period += 2 * (((uint64_t)bytes[i] + SIZE - 1) / SIZE + 1);
+        runner[i] = (struct runner){start[i], (uint64_t)stride[i], bytes[i] - 1, (uint16_t)kind[i], (uint16_t)i, {NULL, CS_NONE}};
+        uint64_t magnitude = stride[i] < 0 ? -(uint64_t)stride[i] : (uint64_t)stride[i];
+        running &= stream[i].lazy && kind[i] != CS_UPDATE && magnitude >= SIZE;
     }
-    uint64_t hits = sim->front.clock - sim->not_hits, misses = sim->not_hits;
-    uint64_t iteration = 0, patience = 1;
+    if (running) {
+        run(sim, runner, n, count);
+        return;
+    }
+    uint64_t accesses = sim->front.clock - sim->clock_bias, iteration = 0, patience = 1;
+    sim->walk = &walk;
     while (iteration < count) {
         for (uint64_t i = 0; i < patience && iteration < count; i++, iteration++) {
             walk.start = sim->front.clock;
@@ -327,7 +327,15 @@ static TARGET void loop(struct cachesim *sim, uint32_t n, const uint64_t *start,
             patience = patience < 64 ? 2 * patience : 64;
         }
     }
+    sim->walk = NULL;
     sim->front.origin = origin;
-    hits += walk.accesses - (sim->not_hits - misses);
-    sim->not_hits = sim->front.clock - hits;
+    sim->clock_bias = sim->front.clock - accesses - walk.accesses;
+}
+
+static NOINLINE void accesses(struct cachesim *sim, const uint64_t *addresses, const uint32_t *bytes,
+                              const uint32_t *kinds, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (bytes[i] || kinds[i] == CS_FENCE)
+            cachesim_fast(sim, addresses[i], bytes[i] ? bytes[i] : 1, kinds[i]);
 }

@@ -36,17 +36,20 @@ int cs_pages_init(struct cachesim *sim, uint64_t seed)
     scramble_init(&sim->huge, CS_HUGE_BITS, &seed);
     sim->directory = calloc((size_t)1 << CS_DIRECTORY_BITS, sizeof *sim->directory);
     sim->traffic = calloc(1, sizeof *sim->traffic);
+    if (sim->traffic)
+        sim->traffic[0] = calloc(1, sizeof **sim->traffic);
     /*
      * Label 0 keeps its place under the permutation, and frame 0 is the empty tag: nobody gets it.
      * Label 1 takes what cannot be placed any more.
      */
     sim->array_pages.page = calloc(2, sizeof *sim->array_pages.page);
     struct cs_page *lost = aligned_alloc(64, sizeof *lost);
-    if (!sim->directory || !sim->traffic || !sim->array_pages.page || !lost) {
+    if (!sim->directory || !sim->traffic || !sim->traffic[0] || !sim->array_pages.page || !lost) {
         free(lost);
         return -1;
     }
-    *lost = (struct cs_page){.line = cs_scramble(&sim->small, 1) << sim->page_line_bits, .array = -1};
+    *lost = (struct cs_page){.line = cs_scramble(&sim->small, 1) << sim->page_line_bits, .traffic = sim->traffic[0]};
+    sim->traffic[0]->array = -1;
     sim->array_pages.page[1] = lost;
     sim->array_pages.count = sim->array_pages.room = 2;
     return 0;
@@ -67,6 +70,8 @@ void cs_pages_free(struct cachesim *sim)
     free(sim->huge_pages.page);
     free(sim->other_pages.page);
     free(sim->arrays);
+    for (uint32_t i = 0; sim->traffic && i <= sim->array_count; i++)
+        free(sim->traffic[i]);
     free(sim->traffic);
 }
 
@@ -120,18 +125,27 @@ static const struct cs_array *array_of_page(const struct cachesim *sim, uint64_t
     return NULL;
 }
 
-/* The id of the array that owns the bytes from start to end, -1 for none; CS_MIXED if parts differ. */
-static int32_t owner(const struct cachesim *sim, uint64_t start, uint64_t end)
+/* The array that owns all bytes from start to end, or all else if none has one; NULL if parts differ. */
+static struct cs_traffic *owner(const struct cachesim *sim, uint64_t start, uint64_t end)
 {
     for (uint32_t i = 0; i < sim->array_count; i++)
         if (sim->arrays[i].start < end && start < sim->arrays[i].end)
-            return sim->arrays[i].start <= start && end <= sim->arrays[i].end ? (int32_t)i : CS_MIXED;
-    return -1;
+            return sim->arrays[i].start <= start && end <= sim->arrays[i].end ? sim->traffic[i + 1] : NULL;
+    return sim->traffic[0];
+}
+
+/* Virtual address >> 12: where the page stands in its leaf. Only asked for pages that belong to more than one array. */
+static uint64_t number_of(const struct cachesim *sim, const struct cs_page *page)
+{
+    const struct cs_leaf *leaf = sim->leaves;
+    while (leaf && (page < leaf->page || page >= leaf->page + ((size_t)1 << CS_LEAF_BITS)))
+        leaf = leaf->next;
+    return leaf ? leaf->top << CS_LEAF_BITS | (uint64_t)(page - leaf->page) : 0;
 }
 
 int32_t cs_line_array(const struct cachesim *sim, const struct cs_page *page, uint32_t line_in_page)
 {
-    uint64_t start = (page->number << CS_PAGE_BITS) + ((uint64_t)line_in_page << sim->line_bits);
+    uint64_t start = (number_of(sim, page) << CS_PAGE_BITS) + ((uint64_t)line_in_page << sim->line_bits);
     uint64_t end = start + (UINT64_C(1) << sim->line_bits);
     for (uint32_t i = 0; i < sim->array_count; i++)
         if (sim->arrays[i].start < end && start < sim->arrays[i].end)
@@ -139,10 +153,10 @@ int32_t cs_line_array(const struct cachesim *sim, const struct cs_page *page, ui
     return -1;
 }
 
-static void set_owner(const struct cachesim *sim, struct cs_page *page)
+static void set_owner(const struct cachesim *sim, struct cs_page *page, uint64_t number)
 {
-    uint64_t start = page->number << CS_PAGE_BITS;
-    page->array = owner(sim, start, start + (1u << CS_PAGE_BITS));
+    uint64_t start = number << CS_PAGE_BITS;
+    page->traffic = owner(sim, start, start + (1u << CS_PAGE_BITS));
 }
 
 /* The slot for a label's page, and the label's frame; NULL with sim->error set if there is none left. */
@@ -184,9 +198,9 @@ struct cs_page *cs_page_slow(struct cachesim *sim, uint64_t number)
     if (!slot)
         return sim->array_pages.page[1]; /* the counts are void from here on, and totals say so */
     *slot = page;
-    page->number = number;
     page->line = frame << sim->page_line_bits;
-    set_owner(sim, page);
+    page->last_set = cs_set(&sim->level[sim->levels - 1], page->line);
+    set_owner(sim, page, number);
     sim->pages_touched++;
     return page;
 }
@@ -201,7 +215,7 @@ int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uin
         if (!arrays)
             return -1;
         sim->arrays = arrays;
-        struct cachesim_traffic *traffic = realloc(sim->traffic, (room + 1) * sizeof *traffic);
+        struct cs_traffic **traffic = realloc(sim->traffic, (room + 1) * sizeof *traffic);
         if (!traffic)
             return -1;
         sim->traffic = traffic;
@@ -225,16 +239,20 @@ int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uin
         return -1;
     array.label = sim->array_pages.count;
     array.huge_label = sim->huge_pages.count;
-    if (grow(&sim->array_pages, (uint32_t)array.page_count) ||
-        grow(&sim->huge_pages, (uint32_t)huge_pages_in_array))
+    struct cs_traffic *traffic = calloc(1, sizeof *traffic);
+    if (!traffic || grow(&sim->array_pages, (uint32_t)array.page_count) ||
+        grow(&sim->huge_pages, (uint32_t)huge_pages_in_array)) {
+        free(traffic);
         return -1;
+    }
     sim->arrays[sim->array_count] = array;
-    sim->traffic[sim->array_count + 1] = (struct cachesim_traffic){0};
+    traffic->array = (int32_t)sim->array_count;
+    sim->traffic[sim->array_count + 1] = traffic;
     sim->array_count++;
     for (uint64_t i = 0; i < array.page_count; i++) { /* pages touched before keep their frame */
         struct cs_page *page = cs_page_seen(sim, array.first_page + i);
         if (page && page->line)
-            set_owner(sim, page);
+            set_owner(sim, page, array.first_page + i);
     }
     return (int)sim->array_count - 1;
 }
@@ -253,7 +271,8 @@ void cs_pages_reset(struct cachesim *sim)
     clear(&sim->array_pages);
     clear(&sim->huge_pages);
     clear(&sim->other_pages);
-    memset(sim->traffic, 0, (sim->array_count + 1) * sizeof *sim->traffic);
+    for (uint32_t i = 0; i <= sim->array_count; i++)
+        sim->traffic[i]->count = (struct cachesim_traffic){0};
 }
 
 static uint64_t ones(uint64_t bits)
@@ -261,16 +280,16 @@ static uint64_t ones(uint64_t bits)
     return (uint64_t)__builtin_popcountll(bits);
 }
 
-/* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_MIXED: of all). */
+/* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_ALL: of all). */
 static void add_distinct(const struct cachesim *sim, const struct cs_page *page, int32_t array,
                          struct cachesim_traffic *traffic)
 {
     uint64_t lines = UINT64_MAX;
-    if (array != CS_MIXED && page->array == CS_MIXED) {
+    if (array != CS_ALL && !page->traffic) {
         lines = 0;
         for (uint32_t i = 0; i < 1u << sim->page_line_bits; i++)
             lines |= (uint64_t)(cs_line_array(sim, page, i) == array) << i;
-    } else if (array != CS_MIXED && page->array != array) {
+    } else if (array != CS_ALL && page->traffic->array != array) {
         return;
     }
     traffic->unique_read_lines += ones(page->read & lines);

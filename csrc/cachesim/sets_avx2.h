@@ -1,7 +1,7 @@
 /* What is done with the tags of one set, 16 ways at a time in AVX2; sets_plain.h says what each function does. */
 #include <immintrin.h>
 
-static inline TARGET uint32_t set_match(const uint32_t *tags, uint32_t line)
+static INLINE uint32_t set_match(const uint32_t *tags, uint32_t line)
 {
     /* shifted left, a tag has lost its dirty bit */
     __m256i wanted = _mm256_set1_epi32((int)(line << 1));
@@ -12,12 +12,12 @@ static inline TARGET uint32_t set_match(const uint32_t *tags, uint32_t line)
     return first | second << 8;
 }
 
-static inline TARGET int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
+static INLINE int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
     uint32_t match = set_match(tags, line);
     if (match)
         return __builtin_ctz(match);
-    for (uint32_t block = 1; __builtin_expect(block < blocks, 0); block++) {
+    for (uint32_t block = 1; block < blocks; block++) {
         match = set_match(tags + block * CS_BLOCK, line);
         if (match)
             return (int)(block * CS_BLOCK) + __builtin_ctz(match);
@@ -25,7 +25,7 @@ static inline TARGET int set_find(const uint32_t *tags, uint32_t blocks, uint32_
     return -1;
 }
 
-static inline TARGET uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t tag)
+static INLINE uint32_t set_front(uint32_t *tags, uint32_t blocks, uint32_t way, uint32_t tag)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i turn = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
@@ -42,7 +42,7 @@ static inline TARGET uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t t
         __m256i high_stays = _mm256_cmpgt_epi32(_mm256_add_epi32(lanes, _mm256_set1_epi32(8)), to);
         _mm256_store_si256(block, _mm256_blendv_epi8(low_moved, low, low_stays));
         _mm256_store_si256(block + 1, _mm256_blendv_epi8(high_moved, high, high_stays));
-        if (way < CS_BLOCK)
+        if (blocks == 1 || way < CS_BLOCK)
             return old;
         tag = last; /* a whole block has moved on, its last tag to the next block */
         tags += CS_BLOCK;
@@ -50,7 +50,12 @@ static inline TARGET uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t t
     }
 }
 
-static inline TARGET void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
+static INLINE uint32_t set_insert(uint32_t *tags, uint32_t blocks, const struct cs_level *level, uint32_t tag)
+{
+    return set_front(tags, blocks, level->last, tag);
+}
+
+static INLINE void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i turn = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
@@ -65,40 +70,42 @@ static inline TARGET void set_remove(uint32_t *tags, uint32_t blocks, uint32_t w
     }
 }
 
-static inline TARGET __m256i set_lesser(__m256i a, __m256i b) /* unsigned */
+static INLINE __m256i set_lesser(__m256i a, __m256i b) /* unsigned */
 {
     const __m256i sign = _mm256_set1_epi64x(INT64_MIN);
     __m256i greater = _mm256_cmpgt_epi64(_mm256_xor_si256(a, sign), _mm256_xor_si256(b, sign));
     return _mm256_blendv_epi8(a, b, greater);
 }
 
-static inline TARGET uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks)
+static INLINE uint64_t set_oldest(const uint64_t *stamps, uint32_t blocks, uint32_t *way)
 {
     const __m256i *row = (const __m256i *)stamps;
-    __m256i least = _mm256_load_si256(row);
-    for (uint32_t i = 1; i < 4 * blocks; i++)
+    __m256i least = set_lesser(_mm256_load_si256(row), _mm256_load_si256(row + 1));
+    least = set_lesser(least, set_lesser(_mm256_load_si256(row + 2), _mm256_load_si256(row + 3)));
+    for (uint32_t i = 4; i < 4 * blocks; i++)
         least = set_lesser(least, _mm256_load_si256(row + i));
     least = set_lesser(least, _mm256_permute4x64_epi64(least, 0x4e));
     least = set_lesser(least, _mm256_shuffle_epi32(least, 0x4e));
-    for (uint32_t i = 0; i < 4 * blocks; i++) {
+    for (uint32_t i = 0;; i++) { /* the least is one of them */
         __m256d equal = _mm256_castsi256_pd(_mm256_cmpeq_epi64(least, _mm256_load_si256(row + i)));
         uint32_t match = (uint32_t)_mm256_movemask_pd(equal);
-        if (match)
-            return 4 * i + (uint32_t)__builtin_ctz(match);
+        if (match) {
+            *way = 4 * i + (uint32_t)__builtin_ctz(match);
+            return (uint64_t)_mm256_extract_epi64(least, 0);
+        }
     }
-    return 0; /* the least is one of them */
 }
 
-static inline TARGET void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
+static INLINE void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
 {
     __m256i *row = (__m256i *)(tags + (way & ~7u));
-    __m256i there = _mm256_cmpeq_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int)way & 7));
-    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi32((int)tag), there));
+    __m256i here = _mm256_cmpeq_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int)way & 7));
+    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi32((int)tag), here));
 }
 
-static inline TARGET void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
+static INLINE void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
 {
     __m256i *row = (__m256i *)(stamps + (way & ~3u));
-    __m256i there = _mm256_cmpeq_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x((int)way & 3));
-    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi64x((long long)time), there));
+    __m256i here = _mm256_cmpeq_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x((int)way & 3));
+    _mm256_store_si256(row, _mm256_blendv_epi8(_mm256_load_si256(row), _mm256_set1_epi64x((long long)time), here));
 }

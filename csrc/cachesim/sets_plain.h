@@ -2,12 +2,13 @@
  * What is done with the tags of one set, in plain C. Each of the three files of this kind defines
  *   set_find    way that holds a line, or -1
  *   set_front   moves ways 0..way-1 one place back, puts tag in front and returns what stood in way
+ *   set_insert  the same for the last way: what it returns has to leave
  *   set_remove  closes the gap that a line taken out of way leaves; the last way becomes empty
- *   set_oldest  way with the smallest of a set's stamps
+ *   set_oldest  the smallest of a set's stamps, and the way that has it
  *   set_tag, set_stamp  write one tag or stamp; with vectors, by writing the vector it is part of: a narrow store would keep
  *               the next load of the vector waiting until it has reached the cache
  */
-static inline int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
+static INLINE int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
     for (uint32_t way = 0; way < blocks * CS_BLOCK; way++)
         if ((tags[way] & CS_LINE) == line)
@@ -15,8 +16,9 @@ static inline int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
     return -1;
 }
 
-static inline uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t tag)
+static INLINE uint32_t set_front(uint32_t *tags, uint32_t blocks, uint32_t way, uint32_t tag)
 {
+    (void)blocks;
     uint32_t old = tags[way];
     for (uint32_t i = way; i > 0; i--)
         tags[i] = tags[i - 1];
@@ -24,7 +26,12 @@ static inline uint32_t set_front(uint32_t *tags, uint32_t way, uint32_t tag)
     return old;
 }
 
-static inline void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
+static INLINE uint32_t set_insert(uint32_t *tags, uint32_t blocks, const struct cs_level *level, uint32_t tag)
+{
+    return set_front(tags, blocks, level->last, tag);
+}
+
+static INLINE void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
 {
     uint32_t last = blocks * CS_BLOCK - 1; /* ways beyond the level's are empty, so this may run to the block's end */
     for (uint32_t i = way; i < last; i++)
@@ -32,20 +39,20 @@ static inline void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
     tags[last] = 0;
 }
 
-static inline uint32_t set_oldest(const uint64_t *stamps, uint32_t blocks)
+static INLINE uint64_t set_oldest(const uint64_t *stamps, uint32_t blocks, uint32_t *way)
 {
-    uint32_t oldest = 0;
-    for (uint32_t way = 1; way < blocks * CS_BLOCK; way++)
-        oldest = stamps[way] < stamps[oldest] ? way : oldest;
-    return oldest;
+    *way = 0;
+    for (uint32_t i = 1; i < blocks * CS_BLOCK; i++)
+        *way = stamps[i] < stamps[*way] ? i : *way;
+    return stamps[*way];
 }
 
-static inline void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
+static INLINE void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
 {
     tags[way] = tag;
 }
 
-static inline void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
+static INLINE void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
 {
     stamps[way] = time;
 }

@@ -75,6 +75,13 @@ def test_streams_of_one_stride_that_share_lines_and_sets(
     compare(levels, 2, [([(o, stride, 8, k) for o, k in zip(offsets, kinds, strict=False)], count)])
 
 
+@pytest.mark.parametrize("width", [0, 1, 2])
+def test_room_made_by_an_inclusive_level_is_used_first(width: int) -> None:
+    # The third level takes a line out of the level-1 set that is about to choose its oldest line.
+    levels = [cache("L1", 1, 2), cache("L2", 1, 1), cache("L3", 64, 1, "inclusive")]
+    compare(levels, width, [([(0, -64, 1, Kind.LOAD), (0, 120, 1, Kind.LOAD)], 68)])
+
+
 def test_more_streams_than_ways_in_one_set() -> None:
     compare(COMMON, 2, [([(4096 * page, 8, 8, Kind.LOAD) for page in range(6)], 300)])
 

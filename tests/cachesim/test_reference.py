@@ -20,7 +20,7 @@ BASE = 0x7F00_0000_0000
 
 
 @st.composite
-def hierarchies(draw: Any) -> list[CacheLevel]:
+def odd_hierarchies(draw: Any) -> list[CacheLevel]:
     """Few and small sets, so that evictions happen all the time."""
     line_bytes = draw(st.sampled_from([64, 64, 128, 256]))
     count = draw(st.integers(1, 4))
@@ -32,6 +32,27 @@ def hierarchies(draw: Any) -> list[CacheLevel]:
         hashed = draw(st.booleans())
         levels.append(cache(f"L{number + 1}", sets, ways, fill, line_bytes=line_bytes, hashed=hashed))
     return levels
+
+
+@st.composite
+def common_hierarchies(draw: Any) -> list[CacheLevel]:
+    """The shape the walk is compiled for with constants (see cs_is_common), as small as it gets."""
+    fills = st.sampled_from(FILLS)
+    return [
+        cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))),
+        cache("L2", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 5)), draw(fills)),
+        cache(
+            "L3",
+            draw(st.sampled_from([64, 192])),
+            draw(st.integers(1, 2)),
+            draw(fills),
+            hashed=draw(st.booleans()),
+        ),
+    ]
+
+
+def hierarchies() -> st.SearchStrategy[list[CacheLevel]]:
+    return odd_hierarchies() | common_hierarchies()
 
 
 accesses = st.lists(

@@ -1,0 +1,12 @@
+/* The cache model with sets compared in plain C, for the common shape. */
+#include "internal.h"
+
+#define TARGET
+#define INLINE inline __attribute__((always_inline)) TARGET
+#define OPERATIONS cs_plain_common
+#define WIDTH 0
+#define COMMON 1
+
+#include "sets_plain.h"
+
+#include "hierarchy.h"
