@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="patterns whose name contains this")
     options = parser.parse_args()
     print(
-        f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'DRAM MB':>8}"
+        f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'MB':>8}"
     )
     for pattern in patterns():
         if options.only not in pattern.name:
