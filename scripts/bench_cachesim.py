@@ -107,9 +107,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=int, choices=(0, 1, 2), help="0 plain C, 1 AVX2, 2 AVX-512")
     parser.add_argument("--only", default="", help="patterns whose name contains this")
     options = parser.parse_args()
-    print(
-        f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'MB':>8}"
-    )
+    print(f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'MB':>8}")
     for pattern in patterns():
         if options.only not in pattern.name:
             continue
