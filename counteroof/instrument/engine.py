@@ -65,6 +65,7 @@ class Engine:
         *,
         native: Iterable[str] = (),
         library: str | None = None,
+        own_code: bool = False,
     ) -> None:
         from ..native import ffi, lib
 
@@ -80,7 +81,7 @@ class Engine:
 
         self._rule_for = rule_for
         features = _cpu_flags()
-        native_code = NativeCode(native, library)
+        native_code = NativeCode(native, library, own_code=own_code)
         self._translator = Translator(
             ffi,
             lib,

@@ -88,6 +88,8 @@ class NativeCode:
     ----------
     names, library
         Further functions that are to run natively, and the library they are looked up in.
+    own_code
+        Translate counteroof's own C too, such as the loops that ceilings are measured with.
 
     Raises
     ------
@@ -95,8 +97,11 @@ class NativeCode:
         If the library has no function of such a name.
     """
 
-    def __init__(self, names: Iterable[str] = (), library: str | None = None) -> None:
+    def __init__(
+        self, names: Iterable[str] = (), library: str | None = None, *, own_code: bool = False
+    ) -> None:
         process = ctypes.CDLL(None)
+        self._own_code = own_code
         self._functions: dict[int, NativeFunction] = {}
         for group, calls_back in (
             (ALLOCATOR, False),
@@ -138,7 +143,7 @@ class NativeCode:
             return None
         if path == self._python:
             return _PYTHON
-        if path == self._engine:
+        if path == self._engine and not self._own_code:
             return _ENGINE
         if not self._is_thread_runtime(path):
             return None

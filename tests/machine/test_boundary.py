@@ -185,7 +185,7 @@ def test_the_code_that_is_timed_makes_the_accesses_of_its_streams(level: str, mi
     for slot, value in enumerate((iterations, job.stream_bytes - 1, *streams)):
         frame.ints[slot] = value
     run = int(ffi.cast("uintptr_t", lib.ceilings_loop(job.loop.index).run))
-    with Engine("bytes", model.pointer) as engine:
+    with Engine("bytes", model.pointer, own_code=True) as engine:
         engine.call(run, frame)
         engine.call(run, frame)
         engine.drain()
