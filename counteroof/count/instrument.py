@@ -91,7 +91,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         by_thread: tuple[int, ...] = (counted.flops,)
         if engine.threads > 1:
             each = (count_flops(engine.executed(n), convention, machine.cpu) for n in range(engine.threads))
-            by_thread = tuple(thread.flops for thread in each if thread.instructions)
+            # A library's idle threads run a few instructions of waiting: they are none of the kernel's.
+            by_thread = tuple(thread.flops for thread in each if thread.flops) or by_thread
         threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
         executed = list(engine.executed(idle=True)) if detail == "lines" else []

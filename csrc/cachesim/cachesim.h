@@ -1,6 +1,6 @@
 /*
  * The cache model: virtual addresses in, traffic per level and per array out. Nothing is stored per access, so memory
- * grows with the pages touched (about 36 bytes a page) and not with the length of the run.
+ * grows with the pages touched (about 72 bytes a page) and not with the length of the run.
  *
  * What is modelled
  * - Levels 1 to 4, set-associative, true LRU, write-back, write-allocate. A line written back to a level that holds it
