@@ -71,8 +71,8 @@ class Event:
 
 
 SOFTWARE = (Event("task-clock", SOFTWARE_PMU, 1, 1), Event("page-faults", SOFTWARE_PMU, 1, 2))
-"""Events that the kernel itself counts, there without a PMU: task-clock is in nanoseconds; page-faults are those
-of user mode. Others, such as context switches, happen in the kernel, which ordinary users may not count."""
+"""Events that the kernel itself counts, there without a PMU: task-clock is in nanoseconds, page-faults are
+those of user mode. Others, such as context switches, happen in the kernel, which users may not count."""
 
 
 @dataclass(frozen=True)
