@@ -34,6 +34,8 @@ class Output:
     borrowed: list[tuple[int, int, int, int]] = field(default_factory=list)
     """(start, end, register, offset): where a register holds something of ours, the program's value waits at
     the offset from the GS base."""
+    closed: bool = False
+    """Whether the last instruction leaves the block; the record is complete before it."""
     resume: int = 0
     """Where the code goes on after a trap, if it ends in an instruction that traps behind itself."""
 

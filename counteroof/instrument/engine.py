@@ -209,8 +209,10 @@ class Engine:
         numbers = range(self.threads) if thread is None else (thread,)
         counts = self.block_counts(thread)
         blocks = self.blocks[: len(counts)]  # threads of a pool may still be translating
+        partial = self._partial_runs(numbers)
         for number, (block, times) in enumerate(zip(blocks, counts, strict=True)):
-            if not times and not idle:
+            left = partial.get(number, ())
+            if not times and not left and not idle:
                 continue
             accesses: dict[int, list[int]] = {}
             for access, position in enumerate(block.accesses, block.first_access):
@@ -221,7 +223,20 @@ class Engine:
                 lanes = None
                 if group is not None:
                     lanes = sum(int(self._lib.instrument_lane_count(at, number, group)) for at in numbers)
-                yield Executed(instruction, times, lanes, tuple(accesses.get(position, ())))
+                more = sum(often for place, often in left if position < place)
+                yield Executed(instruction, times + more, lanes, tuple(accesses.get(position, ())))
+
+    def _partial_runs(self, threads: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
+        """Return, by block, before which place a fault or signal made it end, and how often."""
+        room = self._ffi.new("struct instrument_partial[]", 8192)
+        count = self._lib.instrument_partials(room, 8192)
+        if count < 0:
+            raise CounteroofError("code was interrupted at more places than the engine can keep apart")
+        found: dict[int, list[tuple[int, int]]] = {}
+        for item in room[0:count]:
+            if item.thread in threads:
+                found.setdefault(item.block, []).append((item.place, item.times))
+        return found
 
     def _lanes_of(self, instruction: ix.Instruction) -> int:
         rule: FlopRule | None = self._rule_for(instruction)

@@ -9,7 +9,7 @@ iterations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from iced_x86 import FlowControl
@@ -31,6 +31,20 @@ class LoopAccess:
     index: int
     scale: int
     displacement: int
+    position: int
+    """Of its instruction in the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the instruction at a place adds to a recorded register: a constant, and multiples of registers
+    that do not change in the loop."""
+
+    place: int
+    register: int
+    constant: int
+    terms: tuple[tuple[int, int], ...]
+    narrow: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class CountedLoop:
     counter: int
     counter_step: int
     counter_bits: int
+    changes: tuple[Change, ...]
+    """By these the registers at the start of an iteration follow from those in the middle of it."""
 
 
 def is_self_loop(block: Block) -> bool:
@@ -83,8 +99,8 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
     values: dict[int, Sum | None] = {number: (0, ((number, 1),)) for number in range(16)}
     narrow: dict[int, int] = {}
     spoilt: set[int] = set()
-    found: list[tuple[Access, Sum]] = []
-    for decoded in block.body:
+    found: list[tuple[Access, Sum, int]] = []
+    for position, decoded in enumerate(block.body):
         for access in decoded.accesses if detail != "flops" else ():
             if access.form not in (PLAIN, MASKED) or access.mask_bytes or access.address32:
                 return None
@@ -97,7 +113,7 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
                     address = _added(address, _scaled(value, factor)) if value is not None else None
             if address is None:
                 return None
-            found.append((access, address))
+            found.append((access, address, position))
         updates: dict[int, Sum | None] = {}
         for step in decoded.steps:
             total: Sum | None = None
@@ -127,7 +143,7 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
 
     accesses = []
     registers: set[int] = set()
-    for access, (constant, terms) in found:
+    for access, (constant, terms), position in found:
         shape = _base_and_index(terms)
         if (
             shape is None
@@ -136,18 +152,48 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
         ):
             return None
         base, index, scale = shape
-        accesses.append(LoopAccess(access, base, index, scale, constant))
+        accesses.append(LoopAccess(access, base, index, scale, constant, position))
         registers |= {register for register, _ in terms}
     if len(accesses) > MAX_STREAMS:
         return None
+    counters = []
     for register in sorted(set(range(16)) - steady, key=lambda number: (number not in registers, number)):
         value = values[register]
         if value is not None and value[1] == ((register, 1),) and value[0] and abs(value[0]) < 1 << 31:
-            return CountedLoop(tuple(accesses), tuple(sorted(registers | {register})), register, value[0], 64)
-    for register, constant in sorted(narrow.items()):
-        if register not in spoilt and constant:
-            return CountedLoop(tuple(accesses), tuple(sorted(registers | {register})), register, constant, 32)
+            counters.append((register, value[0], 64))
+    counters += [
+        (register, constant, 32)
+        for register, constant in sorted(narrow.items())
+        if register not in spoilt and constant
+    ]
+    for counter, advance, bits in counters:
+        recorded = tuple(sorted(registers | {counter}))
+        changes = _changes(block, recorded, steady)
+        if changes is not None:
+            return CountedLoop(tuple(accesses), recorded, counter, advance, bits, changes)
     return None
+
+
+def _changes(block: Block, registers: Iterable[int], steady: Set[int]) -> tuple[Change, ...] | None:
+    """Return all changes of some registers, ``None`` if one is not a sum that can be undone."""
+    found = []
+    for place, decoded in enumerate(block.body):
+        for step in decoded.steps:
+            if step.register not in registers:
+                continue
+            if step.narrow is not None:
+                found.append(Change(place, step.register, step.narrow, (), True))
+                continue
+            terms = dict(step.terms)
+            if (
+                not step.known
+                or terms.pop(step.register, 0) != 1
+                or len(terms) > 2
+                or not steady >= terms.keys()
+            ):
+                return None
+            found.append(Change(place, step.register, step.constant, tuple(terms.items()), False))
+    return tuple(found)
 
 
 def _base_and_index(terms: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:

@@ -35,7 +35,7 @@ class Record:
     slots: int = 1
     written: bool = False
     accesses: list[tuple[Any, ...]] = field(default_factory=list)
-    lanes: list[tuple[int, int]] = field(default_factory=list)
+    lanes: list[tuple[int, int, int]] = field(default_factory=list)
     opmasks: dict[int, int] = field(default_factory=dict)
 
     def reserve(self, words: int) -> int:
@@ -90,7 +90,7 @@ class Recorder:
             lanes = self._lanes_of(instruction)
             if lanes:
                 masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((self._opmask(instruction.op_mask, out), lanes))
+                record.lanes.append((self._opmask(instruction.op_mask, out), lanes, position))
         if not self._addresses or not decoded.accesses:
             self._step(decoded)
             return late
@@ -102,8 +102,19 @@ class Recorder:
                 base = self._exactly(access.base, out)
                 vector = record.reserve(1)
                 late.append((vector, access.base))
-                description = (0, access.bytes, access.kind, STRING, base, 0, 0, string_streams, 0, vector)
-                record.accesses.append((*description, 0, 0, access.address32, 0, access.segment))
+                description = (
+                    0,
+                    access.bytes,
+                    access.kind,
+                    STRING,
+                    base,
+                    0,
+                    access.base,
+                    string_streams,
+                    0,
+                    vector,
+                )
+                record.accesses.append((*description, 0, 0, access.address32, 0, access.segment, position))
                 continue
             if access.base >= 0:
                 base, moved = self._value(access.base, out)
@@ -138,6 +149,7 @@ class Recorder:
                     access.address32,
                     access.broadcast,
                     access.segment,
+                    position,
                 )
             )
         self._step(decoded)

@@ -195,7 +195,7 @@ class Translator:
         record: Record,
         body: Iterable[Decoded],
         places: list[int],
-        loop: tuple[int, int, int, int] | None,
+        loop: tuple[CountedLoop, dict[int, int]] | None,
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
         native: str | None = None,
@@ -209,9 +209,18 @@ class Translator:
         info.unsupported = unsupported is not None
         info.first_access = self._accesses + 1
         self._accesses += len(record.accesses)
+        changes, registers = [], []
         if loop:
-            info.loop = 1
-            info.counter_start, info.counter_end, info.counter_step, info.counter_bits = loop
+            counted, slots = loop
+            counter = slots[counted.counter]
+            info.loop, info.counter_start, info.counter_end = 1, counter, counter + 1
+            info.counter_step, info.counter_bits = counted.counter_step, counted.counter_bits
+            registers = list(slots.items())
+            for change in counted.changes:
+                terms, coefficients = zip(*change.terms, strict=True) if change.terms else ((), ())
+                changes.append(
+                    (change.constant, coefficients, terms, change.register, change.narrow, change.place)
+                )
         # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
         accesses = ffi.new("struct instrument_access[]", record.accesses)
         lanes = ffi.new("struct instrument_lanes[]", record.lanes)
@@ -227,8 +236,18 @@ class Translator:
             "struct instrument_borrowed[]",
             [(start - host, end - host, register, offset) for start, end, register, offset in out.borrowed],
         )
+        info.instructions, info.closed = len(places), out.closed
         info.places, info.borrowed = len(pairs), len(out.borrowed)
-        number = self._lib.instrument_add_block(info, accesses, lanes, stops, borrowed)
+        info.changes, info.loop_registers = len(changes), len(registers)
+        number = self._lib.instrument_add_block(
+            info,
+            accesses,
+            lanes,
+            stops,
+            borrowed,
+            ffi.new("struct instrument_change[]", changes),
+            ffi.new("struct instrument_loop_register[]", registers),
+        )
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
         self.blocks.append(
@@ -301,6 +320,7 @@ class Translator:
                 recording.after(after, decoded, out)
         if recording:
             out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
+        out.closed = closed
         if closed:
             places.append(out.here)
             self._emit_end(body[-1], number, scratch, start, out)
@@ -476,7 +496,7 @@ class Translator:
                 governing: int = decoded.instruction.op_mask
                 opmasks.setdefault(governing, 0)
                 masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((governing, lanes))
+                record.lanes.append((governing, lanes, position))
         for entry in loop.accesses:
             if entry.access.form == MASKED:
                 opmasks.setdefault(entry.access.mask, 0)
@@ -485,7 +505,7 @@ class Translator:
             return self._emit_block(block, region, out)
         for mask in tuple(opmasks):
             opmasks[mask] = record.reserve(1)
-        record.lanes = [(opmasks[mask], lanes) for mask, lanes in record.lanes]
+        record.lanes = [(opmasks[mask], lanes, position) for mask, lanes, position in record.lanes]
         start = out.borrow(scratch, spill)
         out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         if opmasks:  # stores of masks must not meet the end of the chunk: a plain store goes there first
@@ -529,11 +549,10 @@ class Translator:
                     0,
                     access.broadcast,
                     access.segment,
+                    entry.position,
                 )
             )
-        counter = slots[loop.counter]
-        ends = (counter, counter + 1, loop.counter_step, loop.counter_bits)
-        return self._finish(block, block.body, region, out, record, places, ends, tuple(masked))
+        return self._finish(block, block.body, region, out, record, places, (loop, slots), tuple(masked))
 
     # ---- finishing ----
 
@@ -545,7 +564,7 @@ class Translator:
         out: Output,
         record: Record,
         places: list[int],
-        loop: tuple[int, int, int, int] | None,
+        loop: tuple[CountedLoop, dict[int, int]] | None,
         masked: tuple[MaskedFlops, ...],
     ) -> int:
         at, host = self._at, out.address
@@ -577,7 +596,7 @@ class Translator:
         code = emit.add_gs_one(at.counters + 8 * len(self.blocks))
         code += emit.call_gs(at.hook) if native.calls_back else b""
         code += save + emit.load_gs(rax, at.native_call)
-        code += b"\x8f\x00" + b"\x48\x89\x60\x08"  # pop [rax]; mov [rax + 8], rsp
+        code += b"\x8f\x40\x08" + b"\x48\x89\x20"  # pop [rax + 8]; mov [rax], rsp
         code += emit.add_constant(rax, 16) + emit.store_gs(at.native_call, rax) + restore
         code += b"\xff\x15\x02\x00\x00\x00\xeb\x08" + struct.pack(
             "<Q", guest
@@ -588,7 +607,8 @@ class Translator:
             + emit.add_constant(rax, -16)
             + emit.store_gs(at.native_call, rax)
         )
-        code += b"\xff\x30" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)  # push [rax]
+        # push [rax + 8]
+        code += b"\xff\x70\x08" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)
         host = self._cache.place(self._cache.region(guest), code)
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
         self._link(guest, host)

@@ -114,6 +114,11 @@ static uint64_t active_lanes(const struct instrument_access *a, const uint64_t *
     return lanes;
 }
 
+static inline uint64_t active_count(const struct instrument_lanes *group, const uint64_t *record) {
+    uint64_t all = group->lanes >= 64 ? ~0ull : (1ull << group->lanes) - 1;
+    return (uint64_t)__builtin_popcountll(record[group->mask] & all);
+}
+
 /* Touch what an access touches that is not simply one range; returns how many accesses it was described by. */
 static unsigned special_access(const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
     uint64_t start = address_of(a, record, bases);
@@ -183,11 +188,8 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
     uint64_t count = difference / step;
     if (!count) count = (b->info.counter_bits == 32 ? 0x100000000ull : 0) / step; /* came back to where it started */
     owner->recorded[record[0]] += count;
-    for (uint32_t i = 0; i < b->info.lane_groups; i++) {
-        unsigned lanes = b->lanes[i].lanes;
-        uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
-        owner->lanes[b->first_lane_group + i] += count * (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
-    }
+    for (uint32_t i = 0; i < b->info.lane_groups; i++)
+        owner->lanes[b->first_lane_group + i] += count * active_count(&b->lanes[i], record);
     uint32_t n = b->info.accesses;
     if (!n || !count) return;
     /* A loop's register slots come in pairs: slot s at the first iteration, slot s + 1 after the last. */
@@ -232,6 +234,22 @@ static inline void consume_plain(const struct block *b, const uint64_t *record, 
     }
 }
 
+/* A block that was left before the instruction at a place. A repeated string instruction has run in part. */
+static void consume_partial(const struct chunk *chunk, uint32_t place) {
+    const uint64_t *record = chunk->start;
+    const struct block *b = instrument_block_at(record[0]);
+    struct state *owner = chunk->owner;
+    const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
+    for (uint32_t i = 0; i < b->info.lane_groups; i++)
+        if (b->lanes[i].position < place)
+            owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
+    for (const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses; a < stop;) {
+        if (a->position > place || (a->position == place && a->form != 4)) break;
+        if (attributing && model) cachesim_fast_origin(model, b->info.first_access + (uint32_t)(a - b->accesses));
+        a += special_access(a, record, &bases);
+    }
+}
+
 static void consume(const struct chunk *chunk) {
     const uint64_t *record = chunk->start, *end = chunk->end;
     struct state *owner = chunk->owner;
@@ -251,11 +269,8 @@ static void consume(const struct chunk *chunk) {
             consume_plain(b, record, sim);
             continue;
         }
-        for (uint32_t i = 0; i < b->info.lane_groups; i++) {
-            unsigned lanes = b->lanes[i].lanes;
-            uint64_t all = lanes >= 64 ? ~0ull : (1ull << lanes) - 1;
-            owner->lanes[b->first_lane_group + i] += (uint64_t)__builtin_popcountll(record[b->lanes[i].mask] & all);
-        }
+        for (uint32_t i = 0; i < b->info.lane_groups; i++)
+            owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {
             if (attributing && sim) cachesim_fast_origin(sim, b->info.first_access + (uint32_t)(a - b->accesses));
@@ -296,7 +311,9 @@ static void *consumer(void *unused) {
             __atomic_store_n(&sleeping, 0, __ATOMIC_SEQ_CST);
             continue;
         }
-        consume(chunk);
+        if (chunk->partial) consume_partial(chunk, chunk->partial - 1);
+        else consume(chunk);
+        chunk->partial = 0;
         __atomic_store_n(&queue[head % QUEUE], NULL, __ATOMIC_RELEASE);
         __atomic_store_n(&chunk->full, 0, __ATOMIC_SEQ_CST);
         instrument_futex_wake(&chunk->full);

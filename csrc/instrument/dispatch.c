@@ -37,8 +37,10 @@ uint64_t instrument_xsave_bytes;
     "  pop %r8\n pop %r9\n pop %r10\n pop %r11\n pop %r12\n pop %r13\n pop %r14\n pop %r15\n" \
     "  popfq\n"
 
-/* A signal handler may come in between and use the engine too: it starts below what is in use here. */
+/* Native code that runs in between, the translator say, may come back to translated code: the engine then starts below what
+   is in use here. Handlers of signals wait until it is not busy. */
 #define SAVE_ALL \
+    "  movl $1, " GS(STATE_BUSY) "\n" \
     "  mov %rsp, " GS(STATE_PROGRAM_STACK) "\n" \
     "  mov " GS(STATE_STACK) ", %rsp\n" \
     PUSH_REGISTERS(GS(STATE_PROGRAM_STACK)) \
@@ -50,10 +52,13 @@ uint64_t instrument_xsave_bytes;
     "  mov 32(%rbp), %rcx\n" \
     "  mov %rcx, " GS(STATE_PROGRAM_STACK) "\n" \
     POP_REGISTERS \
-    "  mov " GS(STATE_PROGRAM_STACK) ", %rsp\n"
+    "  mov " GS(STATE_PROGRAM_STACK) ", %rsp\n" \
+    "  movl $0, " GS(STATE_BUSY) "\n"
 
 __asm__(
     "  .text\n"
+    "  .globl instrument_text_start\n  .hidden instrument_text_start\n"
+    "instrument_text_start:\n"
     /* Jump to the translation of the original address in TARGET. The table holds negated addresses, so a match is a
        zero sum, which jrcxz tests without touching the flags. */
     "  .globl instrument_dispatch\n  .hidden instrument_dispatch\n  .type instrument_dispatch, @function\n"
@@ -61,6 +66,8 @@ __asm__(
     "  mov %rax, " GS(STATE_D0) "\n"
     "  mov %rcx, " GS(STATE_D1) "\n"
     "  mov %rdx, " GS(STATE_D2) "\n"
+    "  .globl instrument_dispatch_saved\n  .hidden instrument_dispatch_saved\n"
+    "instrument_dispatch_saved:\n"
     "  mov " GS(STATE_TARGET) ", %rcx\n"
     "  movzwl %cx, %eax\n"
     "  mov %gs:" TEXT(STATE_KEYS) "(,%rax,8), %rdx\n"
@@ -78,7 +85,7 @@ __asm__(
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_dispatch, .-instrument_dispatch\n"
 
-    "  .type instrument_miss, @function\n"
+    "  .globl instrument_miss\n  .hidden instrument_miss\n  .type instrument_miss, @function\n"
     "instrument_miss:\n"
     SAVE_ALL
     "  call instrument_resolve\n"
@@ -91,28 +98,45 @@ __asm__(
     "instrument_syscall:\n"
     SAVE_ALL
     "  call instrument_system_call\n"
-    "  .globl instrument_syscall_return\n  .hidden instrument_syscall_return\n"
-    "instrument_syscall_return:\n"
     RESTORE_ALL
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_syscall, .-instrument_syscall\n"
 
-    /* One that must see the program's own registers and stack. */
+    /* It is made with the program's own registers, on its own stack. While it lasts, other threads may hand over what was
+       recorded; taking that back waits for the lock, in rcx, which the system call has overwritten anyway. No flag
+       changes. */
     "  .globl instrument_raw_syscall\n  .hidden instrument_raw_syscall\n  .type instrument_raw_syscall, @function\n"
+    "  .globl instrument_after_syscall\n  .hidden instrument_after_syscall\n"
+    "  .globl instrument_syscall_instruction\n  .hidden instrument_syscall_instruction\n"
+    "  .globl instrument_syscall_locked\n  .hidden instrument_syscall_locked\n"
+    "  .globl instrument_syscall_done\n  .hidden instrument_syscall_done\n"
     "instrument_raw_syscall:\n"
+    "  movl $1, " GS(STATE_OUTSIDE) "\n"
+    "instrument_syscall_instruction:\n"
     "  syscall\n"
+    "instrument_after_syscall:\n"
+    "  mov $1, %ecx\n"
+    "  xchg %ecx, " GS(STATE_LOCK) "\n"
+    "instrument_syscall_locked:\n" /* or not, if rcx is not zero */
+    "  jrcxz 1f\n"
+    "  pause\n"
+    "  jmp instrument_after_syscall\n"
+    "1: movl $0, " GS(STATE_OUTSIDE) "\n"
+    "  movl $0, " GS(STATE_LOCK) "\n"
+    "instrument_syscall_done:\n"
     "  mov " GS(STATE_TARGET) ", %rcx\n"
     "  jmp instrument_dispatch\n"
     "  .size instrument_raw_syscall, .-instrument_raw_syscall\n"
 
-    /* Called at the entry of a function that runs natively and may call back: C looks at its arguments. */
+    /* Called at the entry of a function that runs natively and may call back: C looks at its arguments, and pops the
+       return address. */
     "  .globl instrument_before_native\n  .hidden instrument_before_native\n"
     "  .type instrument_before_native, @function\n"
     "instrument_before_native:\n"
     SAVE_ALL
     "  call instrument_hooked\n"
     RESTORE_ALL
-    "  ret\n"
+    "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_before_native, .-instrument_before_native\n"
 
     /* Native code calls a translated function: r11 holds its original address, the stack the real return address. The
@@ -135,6 +159,46 @@ __asm__(
     RESTORE_ALL
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_leave, .-instrument_leave\n"
+
+    /* While signals are blocked, every way back leads through here: all registers are the program's, the next stop is at
+       AFTER. rt_sigprocmask (14) sets its mask again, and what waits comes then. */
+    "  .globl instrument_safe_point\n  .hidden instrument_safe_point\n  .type instrument_safe_point, @function\n"
+    "  .globl instrument_safe\n  .hidden instrument_safe\n"
+    "instrument_safe_point:\n"
+    "  mov %rax, " GS(STATE_SAVED) "\n"
+    "  mov %rcx, " GS(STATE_SAVED + 8) "\n"
+    "  mov %rdx, " GS(STATE_SAVED + 16) "\n"
+    "  mov %rsi, " GS(STATE_SAVED + 24) "\n"
+    "  mov %rdi, " GS(STATE_SAVED + 32) "\n"
+    "  mov %r10, " GS(STATE_SAVED + 40) "\n"
+    "  mov %r11, " GS(STATE_SAVED + 48) "\n"
+    "  mov " GS(STATE_SELF) ", %rsi\n"
+    "  lea " TEXT(STATE_MASK) "(%rsi), %rsi\n"
+    "  mov $14, %eax\n"
+    "  mov $2, %edi\n"
+    "  mov $0, %edx\n"
+    "  mov $8, %r10d\n"
+    "  syscall\n"
+    "instrument_safe:\n"
+    "  mov " GS(STATE_SAVED) ", %rax\n"
+    "  mov " GS(STATE_SAVED + 8) ", %rcx\n"
+    "  mov " GS(STATE_SAVED + 16) ", %rdx\n"
+    "  mov " GS(STATE_SAVED + 24) ", %rsi\n"
+    "  mov " GS(STATE_SAVED + 32) ", %rdi\n"
+    "  mov " GS(STATE_SAVED + 40) ", %r10\n"
+    "  mov " GS(STATE_SAVED + 48) ", %r11\n"
+    "  jmp *" GS(STATE_AFTER) "\n"
+    "  .size instrument_safe_point, .-instrument_safe_point\n"
+
+    "  .globl instrument_text_end\n  .hidden instrument_text_end\n"
+    "instrument_text_end:\n"
+
+    /* Where handlers of signals return to: rt_sigreturn (15). */
+    "  .globl instrument_restorer\n  .hidden instrument_restorer\n  .type instrument_restorer, @function\n"
+    "instrument_restorer:\n"
+    "  mov $15, %eax\n"
+    "  syscall\n"
+    "  .size instrument_restorer, .-instrument_restorer\n"
 
     /* uint64_t instrument_call_on(function, argument, stack) */
     "  .globl instrument_call_on\n  .hidden instrument_call_on\n  .type instrument_call_on, @function\n"

@@ -16,8 +16,9 @@ void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { (
 void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relative; }
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
-                             const struct instrument_borrowed *borrowed) {
-    (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed;
+                             const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
+                             const struct instrument_loop_register *loop_registers) {
+    (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed; (void)changes; (void)loop_registers;
     return -1;
 }
 int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }
@@ -40,6 +41,7 @@ uint32_t instrument_threads(void) { return 0; }
 uint32_t instrument_inside(uint32_t thread) { (void)thread; return 0; }
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) { (void)thread; (void)out; (void)blocks; return -4; }
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }
+int64_t instrument_partials(struct instrument_partial *out, uint64_t room) { (void)out; (void)room; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }
 void instrument_attribute(uint32_t on) { (void)on; }
 void instrument_trace(struct instrument_touch *out, uint64_t room) { (void)out; (void)room; }

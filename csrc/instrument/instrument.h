@@ -17,7 +17,7 @@ struct instrument_access {
                              5 bit string: the bit that slot `vector` tells, in units of `index_bytes`,
                              6 the whole line of `bytes` bytes, 7 table: only the index's lowest byte counts */
     uint8_t base, index;  /* slots of the record */
-    uint8_t scale;        /* log2 */
+    uint8_t scale;        /* log2; string: number of the pointer's register */
     uint8_t lanes;        /* masked, gather: number of elements; string: number of streams side by side */
     uint8_t mask;         /* slot of the opmask, or of the vector mask's first word; 0: all lanes */
     uint8_t vector;       /* gather: slot of the index vector's first word; string: slot of the pointer afterwards */
@@ -26,13 +26,14 @@ struct instrument_access {
     uint8_t address32;    /* the sum is cut to 32 bits */
     uint8_t broadcast;    /* masked: number of elements in memory, if the lanes repeat them; each is read for any lane */
     uint8_t segment;      /* the sum is relative to 1 FS, 2 GS */
-    uint8_t reserved[3];
+    uint16_t position;    /* of its instruction in the block */
 };
 
 /* Lanes that count only where an opmask is set. */
 struct instrument_lanes {
     uint8_t mask;         /* slot */
     uint8_t lanes;
+    uint16_t position;
 };
 
 struct instrument_block {
@@ -46,7 +47,9 @@ struct instrument_block {
     uint32_t counter_bits;   /* loop: width of the counting register */
     int64_t counter_step;    /* loop: what one iteration adds to it */
     uint32_t counter_start, counter_end;   /* loop: slots */
-    uint32_t places, borrowed;
+    uint32_t instructions;
+    uint32_t closed;         /* 1: the last instruction leaves the block; its record is complete before that */
+    uint32_t places, borrowed, changes, loop_registers;
     uint32_t first_access; /* number of its first access among all blocks', from 1 */
     uint32_t unsupported; /* 1: a trap in the place of code that cannot be translated */
 };
@@ -58,6 +61,21 @@ struct instrument_place { uint32_t host, guest; };
 /* Between two offsets from `host` (the second is outside) a register holds something of the engine's, and the program's
    value waits at an offset from the GS base. */
 struct instrument_borrowed { uint32_t start, end, reg, offset; };
+
+/* Loop: a register with a start slot, and the end slot behind it; and what the instruction at a place adds to one:
+   constant + coefficient[0] * register term[0] + ..., where those do not change in the loop. */
+struct instrument_loop_register { uint8_t reg, slot; };
+struct instrument_change {
+    int64_t constant;
+    int32_t coefficient[2];
+    uint8_t term[2];
+    uint8_t reg;
+    uint8_t narrow;       /* the sum is cut to 32 bits */
+    uint32_t place;
+};
+
+/* How often a thread left a block before the instruction at a place, so that only those before it ran. */
+struct instrument_partial { uint32_t thread, block, place, unused; uint64_t times; };
 
 /* Where a call ended that met code that cannot be translated. */
 struct instrument_fault {
@@ -82,7 +100,8 @@ void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes);
 void instrument_patch(uint64_t site, int32_t relative);
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
-                             const struct instrument_borrowed *borrowed);
+                             const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
+                             const struct instrument_loop_register *loop_registers);
 int instrument_publish(uint64_t guest, uint64_t host);
 void instrument_forget(void);   /* all look-ups; what was translated is no longer reached from outside */
 uint64_t instrument_entry(uint64_t function);
@@ -98,6 +117,8 @@ uint32_t instrument_threads(void);
 uint32_t instrument_inside(uint32_t thread);   /* its number to the kernel, if it is in translated code; else 0 */
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks);
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
+/* Copies the partial runs of blocks; returns how many there are, -5 if there were more than can be kept. */
+int64_t instrument_partials(struct instrument_partial *out, uint64_t room);
 uint64_t instrument_accesses_seen(void);
 void instrument_attribute(uint32_t on);   /* tell the model the number of each access; off when the engine starts */
 

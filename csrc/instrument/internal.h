@@ -28,6 +28,9 @@ struct block {
     uint32_t first_lane_group; /* its number among all blocks' */
     struct instrument_place *places;
     struct instrument_borrowed *borrowed;
+    struct instrument_change *changes;
+    struct instrument_loop_register *loop_registers;
+    uint32_t number;
 };
 
 #define BLOCK_SEGMENT 4096u
@@ -41,13 +44,47 @@ static inline struct block *instrument_block_at(uint64_t id) {
 /* dispatch.c */
 extern uint64_t instrument_xsave_bytes;
 void instrument_dispatch(void);
+void instrument_dispatch_saved(void); /* in it, from here on rax, rcx and rdx are in D0 to D2 */
 void instrument_enter(void);
 void instrument_leave(void);
 void instrument_syscall(void);
-void instrument_syscall_return(void); /* inside it: all registers come back from where RBP points, and off it goes */
 void instrument_raw_syscall(void);
+void instrument_syscall_instruction(void);
+void instrument_after_syscall(void);
+void instrument_syscall_locked(void);
+void instrument_syscall_done(void);
 void instrument_before_native(void);
+void instrument_safe_point(void);
+void instrument_safe(void);        /* in it, from here on signals come */
+void instrument_text_start(void);
+void instrument_miss(void);
+void instrument_text_end(void);
+void instrument_restorer(void);
 uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
+
+/* runtime.c */
+int instrument_in_code_cache(uint64_t address);
+struct block *instrument_block_of(uint64_t host);
+void instrument_resolve_target(struct state *state, struct saved_registers *registers);
+void instrument_escape(struct state *state, int status);
+void instrument_begin(struct state *state);
+void instrument_end(struct state *state, uint64_t safe_guest);
+
+/* interrupt.c: blocks left in the middle */
+void instrument_interrupt(struct state *state, const struct block *block, long long *registers);
+int instrument_at_place(const struct block *block, uint64_t host);
+void instrument_reset_partials(void);
+extern const int instrument_context_register[16]; /* from a register's number to its place in a signal's context */
+
+/* signals.c */
+void instrument_signals_start(void);
+void instrument_signals_stop(void);
+long instrument_set_action(uint64_t number, const void *new, void *old, uint64_t set_bytes);
+long instrument_set_mask(struct state *state, const struct saved_registers *registers);
+long instrument_set_alternate_stack(struct state *state, const struct saved_registers *registers);
+extern uint32_t instrument_has_handlers; /* the program has handlers that may run at any moment */
+#define FAULT_SIGNAL_MASK (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1) | \
+                           1ull << (SIGTRAP - 1))
 
 /* pages.c: what this process has mapped */
 void instrument_pages_changed(void);
@@ -63,13 +100,13 @@ struct state *instrument_take_thread(void); /* the same in a signal handler, for
 uint64_t instrument_signal_stack_bytes(void);
 void instrument_find_stack(struct state *state);
 
-/* runtime.c: the instruction that makes system calls in the program's stead; and if translated code is just about to do an
-   original instruction, go back to that */
-void instrument_syscall_instruction(void);
+/* signals.c: if translated code is just about to do an original instruction, go back to that; 0 if it is not */
 int instrument_back_to_original(struct state *state, long long *registers);
 
 /* takeover.c */
 int instrument_let_go(void);
+int instrument_takeover_signal(void); /* the signal it uses at present, 0 for none */
+void instrument_on_signal(int number, siginfo_t *info, void *context); /* signals.c */
 void instrument_outside(struct state *state, int outside);
 void instrument_submit_of(struct state *state);
 

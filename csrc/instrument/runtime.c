@@ -26,25 +26,13 @@ static int started;
 
 void instrument_reset_accesses(void);
 
-static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-#define FAULT_SIGNALS (sizeof fault_signals / sizeof *fault_signals)
-
-/* struct sigaction as the system call has it. */
-struct kernel_action {
-    void *handler;
-    uint64_t flags;
-    void *restorer;
-    uint64_t mask;
-};
-static struct kernel_action previous[FAULT_SIGNALS]; /* what the program believes to be installed */
-
 /* ---- code regions ---- */
 
 #define REGIONS 64
 static struct { uint64_t start, end; } regions[REGIONS];
 static unsigned region_count;
 
-static int in_code_cache(uint64_t address) {
+int instrument_in_code_cache(uint64_t address) {
     for (unsigned i = 0; i < region_count; i++)
         if (address >= regions[i].start && address < regions[i].end) return 1;
     return 0;
@@ -84,7 +72,8 @@ void instrument_patch(uint64_t site, int32_t relative) {
 
 int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
-                             const struct instrument_borrowed *borrowed) {
+                             const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
+                             const struct instrument_loop_register *loop_registers) {
     uint64_t id = block_total;
     if (id >= STATE_COUNTER_LIMIT || id >= (uint64_t)BLOCK_SEGMENT * BLOCK_SEGMENTS) return -5;
     if (!instrument_segments[id / BLOCK_SEGMENT]) {
@@ -100,7 +89,12 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     lane_group_total += info->lane_groups;
     b->places = malloc(info->places * sizeof *places + 1);
     b->borrowed = malloc(info->borrowed * sizeof *borrowed + 1);
-    if (!b->accesses || !b->lanes || !b->places || !b->borrowed) return -2;
+    b->changes = malloc(info->changes * sizeof *changes + 1);
+    b->loop_registers = malloc(info->loop_registers * sizeof *loop_registers + 1);
+    if (!b->accesses || !b->lanes || !b->places || !b->borrowed || !b->changes || !b->loop_registers) return -2;
+    b->number = (uint32_t)id;
+    memcpy(b->changes, changes, info->changes * sizeof *changes);
+    memcpy(b->loop_registers, loop_registers, info->loop_registers * sizeof *loop_registers);
     memcpy(b->places, places, info->places * sizeof *places);
     memcpy(b->borrowed, borrowed, info->borrowed * sizeof *borrowed);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
@@ -153,6 +147,15 @@ void instrument_reset(void) {
         memset(s->lanes, 0, lane_group_total * sizeof *s->lanes);
     }
     instrument_reset_accesses();
+    instrument_reset_partials();
+}
+
+struct block *instrument_block_of(uint64_t host) {
+    for (uint64_t i = 0; i < block_total; i++) {
+        struct block *b = instrument_block_at(i);
+        if (host >= b->info.host && host < b->info.host + b->info.host_bytes) return b;
+    }
+    return NULL;
 }
 
 /* ---- from original to translated address ---- */
@@ -209,7 +212,7 @@ void instrument_forget(void) {
     }
 }
 
-static void escape(struct state *s, int status) {
+void instrument_escape(struct state *s, int status) {
     s->escape_status = status;
     if (s->escape) siglongjmp(*s->escape, 1);
     static const char text[] = "counteroof: the engine met something it cannot run, on a thread it was not called on\n";
@@ -237,18 +240,18 @@ static void resolve_wild(struct state *s, struct saved_registers *r) {
 }
 
 /* Find or make the translation of state->target. dispatch.c calls this with everything saved. */
-static void resolve(struct state *s, struct saved_registers *registers) {
+void instrument_resolve_target(struct state *s, struct saved_registers *registers) {
     uint64_t target = s->target, host;
     /* A thread that was taken over ends natively: the allocator then takes locks that translation needs too. The call of
        the thread's function may stand in the C library twice, for the two kinds of functions. */
     int ends = s->taken && target - instrument_thread_return + 64 < 128;
-    if (ends || (s->letting_go && s->taken && !in_code_cache(target) && target != (uint64_t)instrument_leave)) {
+    if (ends || (s->letting_go && s->taken && !instrument_in_code_cache(target) && target != (uint64_t)instrument_leave)) {
         s->jump = target;
         __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
         return;
     }
     if (!s->thread_stack_high) instrument_find_stack(s);
-    if (in_code_cache(target) || target == (uint64_t)instrument_leave) {
+    if (instrument_in_code_cache(target) || target == (uint64_t)instrument_leave) {
         host = target; /* a return into ourselves */
     } else {
         host = map_find(target);
@@ -260,7 +263,7 @@ static void resolve(struct state *s, struct saved_registers *registers) {
             else
                 host = translate(target);
         }
-        if (!host) escape(s, -7);
+        if (!host) instrument_escape(s, -7);
         if (host == WILD) {
             resolve_wild(s, registers);
             return;
@@ -272,21 +275,59 @@ static void resolve(struct state *s, struct saved_registers *registers) {
     s->jump = host;
 }
 
+/* ---- between translated code and C ---- */
+
+static uint64_t block_signals(void) {
+    uint64_t all = ~FAULT_SIGNAL_MASK, old = 0;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, 8);
+    return old;
+}
+
+/* C begins to work for translated code. A handler of the program would run translated too, and must not come in between;
+   that costs two system calls, so only where there are any. */
+void instrument_begin(struct state *s) {
+    if (!instrument_has_handlers) return;
+    s->mask = block_signals() & ~s->deferred;
+    s->deferred = 0;
+    s->masked = 1;
+}
+
+/* ... and is done: the next stop is state->jump, which stands for an original address, or (0) for native code. */
+void instrument_end(struct state *s, uint64_t safe_guest) {
+    if (s->masked) {
+        s->after = s->jump;
+        s->safe_guest = safe_guest;
+        s->jump = (uint64_t)instrument_safe_point;
+        s->masked = 0;
+    }
+}
+
 __attribute__((visibility("hidden"))) void instrument_resolve(struct saved_registers *registers) {
     int kept = errno; /* the program's */
-    resolve(instrument_this_thread(), registers);
+    struct state *s = instrument_this_thread();
+    instrument_begin(s);
+    instrument_resolve_target(s, registers);
+    instrument_end(s, s->target);
     errno = kept;
 }
 
 /* Native code calls a translated function: put the way back in place of the return address. */
 __attribute__((visibility("hidden"))) void instrument_entering(struct saved_registers *registers) {
     int kept = errno; /* the program's */
+    int masked = instrument_has_handlers;
+    uint64_t mask = masked ? block_signals() : 0; /* before the state is made, which takes locks */
     struct state *s = instrument_thread_state();
     if (!s) abort();
+    s->busy = 1;
+    if (masked) {
+        s->mask = mask & ~s->deferred;
+        s->deferred = 0;
+        s->masked = 1;
+    }
     uint64_t *return_address = (uint64_t *)(registers + 1) + 16; /* above the red zone */
-    /* frames that a longjmp left behind lie below the present stack */
-    while (s->entry_top > s->entry_bottom && s->entry_top[-1].stack <= (uint64_t)return_address) s->entry_top--;
-    if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) escape(s, -5);
+    if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) /* frames that a longjmp left behind lie below the present stack */
+        while (s->entry_top > s->entry_bottom && s->entry_top[-1].stack <= (uint64_t)return_address) s->entry_top--;
+    if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) instrument_escape(s, -5);
     s->entry_top->stack = (uint64_t)return_address;
     s->entry_top->address = *return_address;
     s->entry_top++;
@@ -294,18 +335,31 @@ __attribute__((visibility("hidden"))) void instrument_entering(struct saved_regi
     s->program_stack = 0; /* we are on it */
     s->source = ~0u;
     s->target = registers->r11;
-    resolve(s, registers);
+    instrument_resolve_target(s, registers);
+    instrument_end(s, s->target);
+    s->busy = 0;
     errno = kept;
 }
 
 __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_registers *registers) {
     struct state *s = instrument_this_thread();
-    uint64_t stack = registers->rsp - 8; /* where the return address stood, or above it after `ret n` */
-    while (s->entry_top > s->entry_bottom + 1 && s->entry_top[-2].stack <= stack) s->entry_top--;
-    s->entry_top--;
+    int kept = errno; /* the program's */
+    instrument_begin(s);
+    /* Frames that a longjmp left behind lie above ours. A signal's handler may have a stack of its own, so only the very
+       address tells ours; after `ret n` it is the first one below. */
+    uint64_t stack = registers->rsp - 8;
+    struct shadow_frame *frame = s->entry_top;
+    while (frame > s->entry_bottom && frame[-1].stack != stack) frame--;
+    if (frame == s->entry_bottom) {
+        frame = s->entry_top;
+        while (frame > s->entry_bottom + 1 && frame[-2].stack <= stack) frame--;
+    }
+    s->entry_top = frame - 1;
     s->jump = s->entry_top->address;
     /* What other threads do next may depend on what this one did: let the consumer see it in that order. */
     instrument_submit(s, s->buffer);
+    instrument_end(s, 0);
+    errno = kept;
 }
 
 /* ---- calls of native functions that call back ---- */
@@ -383,204 +437,19 @@ __attribute__((visibility("hidden"))) void instrument_hooked(struct saved_regist
     uint64_t *arguments[] = {&r->rdi, &r->rsi, &r->rdx, &r->rcx, &r->r8, &r->r9};
     struct state *s = instrument_this_thread();
     int kept = errno; /* the program's */
+    instrument_begin(s);
+    /* frames of native functions that an exception or longjmp left lie below the present stack */
+    while (s->native_top > s->native_bottom && s->native_top[-1].stack <= r->rsp + 8) s->native_top--;
+    s->jump = *(uint64_t *)r->rsp;
+    r->rsp += 8;
     instrument_submit(s, s->buffer); /* other threads see what this one did so far */
     for (unsigned i = 0; i < 6; i++) {
-        if (!executable(*arguments[i]) || in_code_cache(*arguments[i])) continue;
+        if (!executable(*arguments[i]) || instrument_in_code_cache(*arguments[i])) continue;
         uint64_t entry = instrument_entry(*arguments[i]);
         if (entry) *arguments[i] = entry;
     }
+    instrument_end(s, 0);
     errno = kept;
-}
-
-/* ---- system calls ---- */
-
-static int is_fault_signal(uint64_t number);
-static long set_action(int number, const struct kernel_action *new, struct kernel_action *old, uint64_t set_bytes);
-
-/* Alone in its function, so that a signal handler knows when a thread waits in it. */
-__attribute__((noinline, noclone)) static long do_syscall(const struct saved_registers *r, uint64_t a1) {
-    register uint64_t r10 __asm__("r10") = r->r10;
-    register uint64_t r8 __asm__("r8") = r->r8;
-    register uint64_t r9 __asm__("r9") = r->r9;
-    long result;
-    __asm__ volatile(".globl instrument_syscall_instruction\n.hidden instrument_syscall_instruction\n"
-                     "instrument_syscall_instruction: syscall"
-                     : "=a"(result)
-                     : "a"(r->rax), "D"(r->rdi), "S"(a1), "d"(r->rdx), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
-/* The engine lives on SIGSEGV, so handlers for the fault signals are kept aside and the signals are never blocked. */
-static void make_syscall(struct saved_registers *r) {
-    switch (r->rax) {
-    case SYS_rt_sigaction:
-        if (is_fault_signal(r->rdi)) {
-            r->rax = (uint64_t)set_action((int)r->rdi, (const struct kernel_action *)r->rsi,
-                                          (struct kernel_action *)r->rdx, r->r10);
-            break;
-        }
-        r->rax = (uint64_t)do_syscall(r, r->rsi);
-        break;
-    case SYS_rt_sigprocmask: {
-        uint64_t set;
-        if (r->rsi && r->r10 == sizeof set && instrument_read(r->rsi, (uint8_t *)&set, sizeof set) == sizeof set &&
-            r->rdi != SIG_UNBLOCK) {
-            for (unsigned i = 0; i < FAULT_SIGNALS; i++) set &= ~(1ull << (fault_signals[i] - 1));
-            r->rax = (uint64_t)do_syscall(r, (uint64_t)&set);
-        } else {
-            r->rax = (uint64_t)do_syscall(r, r->rsi);
-        }
-        break;
-    }
-    case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_pkey_mprotect: case SYS_shmat:
-    case SYS_shmdt: case SYS_remap_file_pages:
-        r->rax = (uint64_t)do_syscall(r, r->rsi);
-        instrument_pages_changed();
-        break;
-    default:
-        r->rax = (uint64_t)do_syscall(r, r->rsi);
-    }
-}
-
-/* Called by dispatch.c: state->target is the instruction after the system call. */
-__attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
-    struct state *s = instrument_this_thread();
-    switch (r->rax) {
-    case SYS_clone: case SYS_clone3: case SYS_fork: case SYS_vfork: case SYS_rt_sigreturn: case SYS_execve:
-    case SYS_exit: case SYS_exit_group:
-        s->jump = (uint64_t)instrument_raw_syscall;
-        return;
-    case SYS_futex: /* what other threads do next depends on what this one did */
-        instrument_submit(s, s->buffer);
-    }
-    s->saved = r;
-    instrument_outside(s, 1);
-    make_syscall(r);
-    instrument_outside(s, 0);
-    r->rcx = s->target;
-    r->r11 = r->flags;
-    resolve(s, r);
-}
-
-/* ---- faults ---- */
-
-static const int context_register[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                         REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
-
-static int is_fault_signal(uint64_t number) {
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++)
-        if ((uint64_t)fault_signals[i] == number) return 1;
-    return 0;
-}
-
-static struct kernel_action *action_of(int number) {
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++)
-        if (fault_signals[i] == number) return &previous[i];
-    return NULL;
-}
-
-/* rt_sigaction for a signal whose handler must stay ours: remember the program's. */
-static long set_action(int number, const struct kernel_action *new, struct kernel_action *old, uint64_t set_bytes) {
-    struct kernel_action *kept = action_of(number), was = *kept, wanted;
-    if (set_bytes != 8) return -EINVAL;
-    if (new && instrument_read((uint64_t)new, (uint8_t *)&wanted, sizeof wanted) != sizeof wanted) return -EFAULT;
-    if (new) *kept = wanted;
-    if (old) *old = was;
-    return 0;
-}
-
-/* Which register addresses the record in a store the translator wrote: mov [r + disp], r or mov [r + disp], imm. */
-static int record_register(const uint8_t *code) {
-    int rex = code[0], rm = code[2] & 7;
-    if ((rex & 0xf8) != 0x48 || (code[1] != 0x89 && code[1] != 0xc7)) return -1;
-    if (rm == 4) rm = code[3] & 7;
-    return rm | (rex & 1) << 3;
-}
-
-static struct block *block_of(uint64_t host) {
-    for (uint64_t i = 0; i < block_total; i++) {
-        struct block *b = instrument_block_at(i);
-        if (host >= b->info.host && host < b->info.host + b->info.host_bytes) return b;
-    }
-    return NULL;
-}
-
-/* Make the context that of the original program, as if it had stopped at the original instruction. */
-static void to_original(struct state *s, const struct block *b, greg_t *registers) {
-    uint64_t offset = (uint64_t)registers[REG_RIP] - b->info.host;
-    uint32_t place = 0;
-    while (place + 1 < b->info.places && b->places[place + 1].host <= offset) place++;
-    for (uint32_t i = 0; i < b->info.borrowed; i++) {
-        const struct instrument_borrowed *borrowed = &b->borrowed[i];
-        if (offset >= borrowed->start && offset < borrowed->end)
-            registers[context_register[borrowed->reg]] = *(greg_t *)((char *)s + borrowed->offset);
-    }
-    registers[REG_RIP] = (greg_t)(b->info.guest + (b->info.places ? b->places[place].guest : 0));
-}
-
-int instrument_back_to_original(struct state *s, greg_t *registers) {
-    uint64_t host = (uint64_t)registers[REG_RIP];
-    if (!in_code_cache(host)) return 0;
-    const struct block *b = block_of(host);
-    if (!b) return 0;
-    for (uint32_t i = 0; i < b->info.places; i++)
-        if (b->places[i].host == host - b->info.host) {
-            to_original(s, b, registers);
-            return 1;
-        }
-    return 0;
-}
-
-static void on_fault(int number, siginfo_t *info, void *context) {
-    ucontext_t *user = context;
-    greg_t *registers = user->uc_mcontext.gregs;
-    struct state *s = instrument_this_thread();
-    uint64_t address = (uint64_t)info->si_addr, host = (uint64_t)registers[REG_RIP];
-    struct block *b = NULL;
-    if (s && number == SIGSEGV) {
-        struct chunk *chunk = &s->chunks[s->current];
-        uint64_t guard = (uint64_t)(chunk->start + CHUNK_SLOTS);
-        if (address >= guard && address < guard + CHUNK_GUARD) {
-            int which = record_register((const uint8_t *)host);
-            if (which >= 0) {
-                /* The chunk is full in the middle of a record: move the begun record to the next chunk and go on. */
-                uint64_t *record = (uint64_t *)registers[context_register[which]];
-                instrument_submit(s, record);
-                memmove(s->buffer, record, guard - (uint64_t)record);
-                registers[context_register[which]] = (greg_t)(uint64_t)s->buffer;
-                return;
-            }
-        }
-    }
-    if (s && in_code_cache(host)) b = block_of(host);
-    int translated = b != NULL;
-    if (s && s->wild && host == s->wild) translated = 1;
-    if (b && b->info.unsupported && s->escape) {
-        s->fault->block_guest = b->info.guest;
-        s->fault->host = host;
-        escape(s, -6);
-    }
-    if (b) {
-        to_original(s, b, registers);
-        /* A fault of the instruction itself, such as SIGILL or SIGTRAP, names the instruction's address. */
-        if (address == host) info->si_addr = (void *)registers[REG_RIP];
-    }
-    const struct kernel_action *before = action_of(number);
-    if ((uint64_t)before->handler <= 1) { /* default, or ignored, which the kernel takes for default in a fault */
-        struct sigaction plain = {.sa_handler = SIG_DFL};
-        sigaction(number, &plain, NULL);
-        return; /* the original instruction runs natively and ends the process in its true place */
-    }
-    if (before->flags & SA_SIGINFO)
-        ((void (*)(int, siginfo_t *, void *))before->handler)(number, info, context);
-    else
-        ((void (*)(int))before->handler)(number);
-    if (translated) { /* go on where the handler wants it, translated */
-        s->wild = 0;
-        s->target = (uint64_t)registers[REG_RIP];
-        registers[REG_RIP] = (greg_t)instrument_dispatch;
-    }
 }
 
 /* ---- start, call, stop ---- */
@@ -616,11 +485,7 @@ int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
     instrument_xsave_bytes = (c + 63) & ~63u; /* CPUID leaf 13, ECX: bytes for all states the processor has */
     translate = translator;
     if (instrument_consumer_start(model)) return -2;
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++) {
-        syscall(SYS_rt_sigaction, fault_signals[i], NULL, &previous[i], 8);
-        sigaction(fault_signals[i], &action, NULL);
-    }
+    instrument_signals_start();
     started = 1;
     return 0;
 }
@@ -629,7 +494,7 @@ int instrument_stop(void) {
     if (!started) return -4;
     if (instrument_let_go()) return -8;
     instrument_consumer_stop();
-    for (unsigned i = 0; i < FAULT_SIGNALS; i++) syscall(SYS_rt_sigaction, fault_signals[i], &previous[i], NULL, 8);
+    instrument_signals_stop();
     instrument_free_states();
     for (uint64_t i = 0; i < block_total; i++) {
         struct block *block = instrument_block_at(i);
@@ -638,6 +503,8 @@ int instrument_stop(void) {
         free(block->places);
         free(block->plain);
         free(block->borrowed);
+        free(block->changes);
+        free(block->loop_registers);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);
@@ -664,12 +531,17 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     if (!s) return -2;
     sigjmp_buf here;
     sigjmp_buf *outer = s->escape;
+    struct shadow_frame *entries_before = s->entry_top, *natives_before = s->native_top;
+    uint64_t stack_before = s->stack;
     s->escape = &here;
     s->fault = fault;
     s->escape_status = 0;
     uint64_t entry = instrument_entry(function);
     if (!entry) s->escape_status = -2;
     else if (!sigsetjmp(here, 1)) *result = run_call(entry, frame, float_result);
+    else s->busy = s->masked = 0, s->stack = stack_before;
+    s->entry_top = entries_before;
+    s->native_top = natives_before;
     s->escape = outer;
     return s->escape_status;
 }

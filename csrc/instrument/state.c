@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static __thread struct state *mine;
+static __thread struct state *mine __attribute__((tls_model("initial-exec"))); /* a handler may ask first */
 static struct state *all_states;
 static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -73,7 +73,7 @@ static void thread_ended(void *of) {
 
 static void make_key(void) { pthread_key_create(&key, thread_ended); }
 
-uint64_t instrument_signal_stack_bytes(void) { return 65536 + instrument_xsave_bytes * 2; }
+uint64_t instrument_signal_stack_bytes(void) { return 262144 + instrument_xsave_bytes * 2; }
 #define CHUNK_BYTES (CHUNK_SLOTS * 8 + CHUNK_GUARD)
 
 static struct state *create(void) {
@@ -132,7 +132,9 @@ struct state *instrument_take_thread(void) {
         s->thread = (uint32_t)syscall(SYS_gettid);
         s->thread_stack_low = s->thread_stack_high = 0;
         stack_t alternate = {.ss_sp = s->signal_stack, .ss_size = instrument_signal_stack_bytes()};
-        sigaltstack(&alternate, NULL);
+        sigaltstack(&alternate, &s->previous_stack_of_signals);
+        s->program_stack_of_signals = s->previous_stack_of_signals;
+        s->busy = s->masked = s->stepping = 0;
         pthread_once(&key_once, make_key);
         mine = s;
         pthread_setspecific(key, s);
@@ -176,8 +178,7 @@ void instrument_free_states(void) {
     struct state *kept = NULL, *next;
     uint32_t number = 0;
     if (mine) {
-        stack_t off = {.ss_flags = SS_DISABLE};
-        sigaltstack(&off, NULL);
+        sigaltstack(&mine->previous_stack_of_signals, NULL);
         write_gs(mine->previous_gs);
         pthread_setspecific(key, NULL);
         mine->in_use = 0;

@@ -4,6 +4,7 @@
 #define COUNTEROOF_INSTRUMENT_STATE_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,12 @@
 #define STATE_SYSCALL 280   /* address of the system call routine */
 #define STATE_HOOK 288      /* address of the routine before a native call that may call back */
 #define STATE_SOURCE 296    /* number of the block that last jumped to TARGET; 4 bytes */
+#define STATE_AFTER 304     /* where the safe point goes on */
+#define STATE_MASK 312      /* the program's signal mask, while signals are blocked for the engine's sake */
+#define STATE_SAVED 320     /* 7 words: registers at the safe point */
+#define STATE_BUSY 376      /* 4 bytes: C works for translated code, the engine's stack and locks are in use */
+#define STATE_LOCK 380      /* 4 bytes: held while another thread hands over our records */
+#define STATE_OUTSIDE 384   /* 4 bytes: in a system call, with nothing half recorded: others may do so */
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
@@ -42,6 +49,7 @@ struct chunk {
     uint64_t *start, *end;
     struct state *owner;
     volatile uint32_t full;
+    uint32_t partial;        /* 0: whole records; else one record of a block that was left before its place partial - 1 */
 };
 
 struct state {
@@ -53,7 +61,15 @@ struct state {
     struct shadow_frame *native_top;
     uint64_t stack, program_stack, syscall, hook;
     uint32_t source, unused;
+    uint64_t after, mask, saved[7];
+    uint32_t busy, lock, outside;
     /* below here only C looks */
+    uint32_t masked;         /* all signals are blocked while C works */
+    uint32_t stepping;       /* the trap flag is set until the program's state is one it could have by itself */
+    uint64_t deferred;       /* signals that were blocked to come again later, as a mask */
+    uint64_t step_mask;      /* the program's signal mask, while stepping */
+    uint64_t safe_guest;     /* the original address that the safe point stands for; 0: it returns to native code */
+    stack_t program_stack_of_signals, previous_stack_of_signals;
     struct chunk chunks[CHUNKS];
     uint32_t current;
     uint64_t fs_base, previous_gs;
@@ -72,11 +88,10 @@ struct state {
     uint32_t thread;         /* its number to the kernel */
     volatile uint32_t taken; /* it was there before the engine, and taken over */
     volatile uint32_t leave, letting_go; /* it is asked to go on natively; it does at the next occasion */
-    uint32_t lock, outside;  /* `outside`: in a system call, with nothing half recorded */
-    struct saved_registers *saved;   /* during a system call: the program's registers */
     uint64_t thread_stack_low, thread_stack_high;
 };
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
 _Static_assert(offsetof(struct state, source) == STATE_SOURCE, "the offsets are wrong");
+_Static_assert(offsetof(struct state, outside) == STATE_OUTSIDE, "the offsets are wrong");
 
 #endif

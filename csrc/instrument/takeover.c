@@ -65,12 +65,9 @@ static void let_go(struct state *s, ucontext_t *user) {
         return;
     }
     if ((uint64_t)registers[REG_RIP] != (uint64_t)instrument_syscall_instruction) return;
-    /* It waits in a system call, which the kernel is about to make once more. Let the program do that itself. */
-    registers[REG_RBP] = (greg_t)(uint64_t)s->saved;
-    registers[REG_RSP] = (greg_t)(((uint64_t)s->saved - instrument_xsave_bytes) & ~63ull);
-    registers[REG_RIP] = (greg_t)(uint64_t)instrument_syscall_return;
-    s->jump = s->target - 2;
-    s->outside = 0;
+    /* It waits in a system call, which the kernel is about to make once more, with the program's own registers. */
+    registers[REG_RIP] = (greg_t)(s->target - 2);
+    instrument_outside(s, 0);
     __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
 }
 
@@ -81,17 +78,20 @@ static void on_signal(int number, siginfo_t *info, void *context) {
         let_go(s, context);
     } else if (wanted == (uint32_t)syscall(SYS_gettid)) {
         stop_here(context);
-    } else if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(number, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-        before.sa_handler(number);
+    } else {
+        instrument_on_signal(number, info, context); /* perhaps the program has a handler */
     }
     errno = kept;
 }
 
+int instrument_takeover_signal(void) { return installed ? SIGNAL : 0; }
+
 static void install(void) {
     if (installed) return;
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigfillset(&action.sa_mask);
+    for (int i = 1; i <= 32; i++)
+        if (FAULT_SIGNAL_MASK >> (i - 1) & 1) sigdelset(&action.sa_mask, i);
     sigaction(SIGNAL, &action, &before);
     installed = 1;
 }
@@ -155,7 +155,7 @@ static void acquire(struct state *s) {
 
 static void release(struct state *s) { __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE); }
 
-/* Around a system call of translated code: while it lasts, others may hand over what was recorded. */
+/* While `outside`, others may hand over what was recorded. */
 void instrument_outside(struct state *s, int outside) {
     acquire(s);
     s->outside = (uint32_t)outside;

@@ -6,19 +6,17 @@ import ctypes
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from counteroof.instrument.engine import Engine
 from counteroof.instrument.translate import Detail
 from counteroof.native import ffi, lib
 from tests.compiled import shared
 
-DETAILS: tuple[Detail, ...] = ("flops", "bytes")
 SECONDS = 20
 
 
@@ -34,6 +32,9 @@ class Ran:
     """Functions that ran natively."""
     error: str = ""
     """The exception that ended it, or the signal."""
+    counts: dict[int, int] = field(default_factory=dict)
+    """Executions of instructions, by offset in the library."""
+    accesses: tuple[tuple[int, int, int], ...] = ()
 
 
 def in_process(work: Callable[[], Ran]) -> Ran:
@@ -42,8 +43,6 @@ def in_process(work: Callable[[], Ran]) -> Ran:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
         try:
             result = work()
         except BaseException as error:
@@ -51,8 +50,11 @@ def in_process(work: Callable[[], Ran]) -> Ran:
         os.write(writing, pickle.dumps(result))
         os._exit(0)
     os.close(writing)
+    watchdog = threading.Timer(SECONDS, os.kill, (child, signal.SIGKILL))
+    watchdog.start()
     with os.fdopen(reading, "rb") as pipe:
         data = pipe.read()
+    watchdog.cancel()
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):
         return Ran(error=signal.Signals(os.WTERMSIG(status)).name)
@@ -106,13 +108,6 @@ def entered(engine: Engine, library: ctypes.CDLL, names: Sequence[str]) -> dict[
         if item.instruction.ip in starts:
             counts[starts[item.instruction.ip]] += item.times
     return counts
-
-
-@pytest.fixture(params=DETAILS)
-def detail(request: pytest.FixtureRequest) -> Detail:
-    """Both details in turn."""
-    chosen: Detail = request.param
-    return chosen
 
 
 def same(

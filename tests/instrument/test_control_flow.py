@@ -10,9 +10,7 @@ import pytest
 from counteroof.instrument.engine import Engine
 from counteroof.instrument.translate import Detail
 from tests.compiled import needs, shared
-from tests.instrument.programs import WORK, Ran, address_of, call_frame, detail, entered, in_process, same
-
-__all__ = ["detail"]
+from tests.instrument.programs import WORK, Ran, address_of, call_frame, entered, in_process, same
 
 pytestmark = [pytest.mark.x86_64, needs("gcc")]
 
