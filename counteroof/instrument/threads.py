@@ -11,7 +11,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ TASKS = Path("/proc/self/task")
 TRIES = 200
 """A thread that cannot be taken over where it is, such as in the allocator, is asked again, every
 millisecond."""
+FRAMES = 128
+"""How deep a thread's calls are looked at, to find who waits."""
 STACK = 2048
-"""Bytes of a thread's stack that are searched for who waits: above them may be anybody's data."""
+"""Bytes of a thread's stack that are searched for who waits where its calls cannot be followed: above them
+may be anybody's data."""
 SIGURG_BLOCKED = 1 << 22
 SYSCALL = b"\x0f\x05"
 
@@ -32,7 +35,7 @@ class Threads:
 
     def __init__(self, ffi: Any, lib: Any, native: NativeCode) -> None:
         self._lib, self._native = lib, native
-        self._place = ffi.new("uint64_t[2]")
+        self._frames, self._stack = ffi.new("uint64_t[]", FRAMES), ffi.new("uint64_t *")
         self._settled: set[int] = set()
         self._left: dict[int, str] = {}
 
@@ -80,10 +83,12 @@ class Threads:
             if _blocks_signal(thread):  # the C library lets a new thread begin so
                 reason = "it blocks the signal to take it over with"
                 continue
-            if self._lib.instrument_stop_thread(thread, self._place, self._place + 1):
+            found = self._lib.instrument_stop_thread(thread, self._frames, FRAMES, self._stack)
+            if found < 0:
                 return "it did not answer the signal to take it over with"
-            counter, stack = self._place[0:2]
-            if any(self._native.is_runtime(word) for word in (counter, *_words(stack))):
+            frames = list(self._frames[0:found])
+            counter = frames[0]
+            if self._is_runtime(frames):
                 self._lib.instrument_decide(0)
                 self._settled.add(thread)
                 return None
@@ -93,6 +98,14 @@ class Threads:
                 return None
             reason = "the engine has no memory for it" if take else "it never left the C library"
         return reason
+
+    def _is_runtime(self, frames: Sequence[int]) -> bool:
+        """Tell whether a stopped thread belongs to a thread runtime or the interpreter."""
+        if any(map(self._native.is_runtime, frames)):
+            return True
+        if 1 < len(frames) < FRAMES and self._native.is_system(frames[-1]):
+            return False  # its calls were followed up to where the C library began it
+        return any(map(self._native.is_runtime, _words(self._stack[0])))
 
 
 NOISE = 50_000

@@ -30,8 +30,8 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     return -1;
 }
 uint32_t instrument_consumer_thread(void) { return 0; }
-int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack) {
-    (void)thread; (void)counter; (void)stack;
+int instrument_stop_thread(uint32_t thread, uint64_t *frames, uint32_t room, uint64_t *stack) {
+    (void)thread; (void)frames; (void)room; (void)stack;
     return -1;
 }
 int instrument_decide(uint32_t take) { (void)take; return -1; }

@@ -108,7 +108,7 @@ uint64_t instrument_entry(uint64_t function);
 int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);
 uint32_t instrument_consumer_thread(void);
-int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack);
+int instrument_stop_thread(uint32_t thread, uint64_t *frames, uint32_t room, uint64_t *stack);
 int instrument_decide(uint32_t take);
 int instrument_drain(void);
 void instrument_reset(void);

@@ -5,6 +5,9 @@
 #include "instrument/internal.h"
 
 #include <errno.h>
+#if defined(__GLIBC__)
+#include <execinfo.h>
+#endif
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -19,7 +22,10 @@
 static volatile uint32_t wanted;   /* the thread that is to stop */
 static volatile uint32_t decision; /* 0 none yet, 1 take it over, 2 leave it alone, 3 it has done so, 4 it could not */
 static volatile int stopped;
-static uint64_t place[2];          /* its program counter and its stack pointer */
+static uint64_t stack_pointer;
+#define FRAMES 128
+static uint64_t frames[FRAMES];    /* its program counter, and where its callers go on */
+static int frame_count;
 static int installed;
 static struct sigaction before;
 
@@ -28,12 +34,24 @@ static void pause_briefly(void) {
     nanosleep(&moment, NULL);
 }
 
+/* Only the unwinder tells return addresses from what earlier calls left on the stack. */
+static void find_frames(uint64_t counter) {
+    frames[0] = counter;
+    frame_count = 1;
+#if defined(__GLIBC__)
+    void *found[FRAMES + 8];
+    int count = backtrace(found, FRAMES + 8), at = 0;
+    while (at < count && (uint64_t)found[at] != counter) at++; /* the handler's own frames */
+    for (at++; at < count && frame_count < FRAMES; at++) frames[frame_count++] = (uint64_t)found[at];
+#endif
+}
+
 /* Wait for what is decided about this thread, and do it. */
 static void stop_here(ucontext_t *user) {
     greg_t *registers = user->uc_mcontext.gregs;
     wanted = 0;
-    place[0] = (uint64_t)registers[REG_RIP];
-    place[1] = (uint64_t)registers[REG_RSP];
+    stack_pointer = (uint64_t)registers[REG_RSP];
+    find_frames((uint64_t)registers[REG_RIP]);
     __atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
     /* It may hold a lock that whoever decides needs: after half a second it goes on. */
     for (int i = 0; i < 2500 && !__atomic_load_n(&decision, __ATOMIC_ACQUIRE); i++) pause_briefly();
@@ -46,7 +64,7 @@ static void stop_here(ucontext_t *user) {
         s->outside = 0;
         s->program_stack = 0;
         s->source = ~0u;
-        s->target = place[0];
+        s->target = frames[0];
         registers[REG_RIP] = (greg_t)(uint64_t)instrument_dispatch;
         /* the kernel sets the alternate stack from here when the handler returns */
         user->uc_stack = (stack_t){.ss_sp = s->signal_stack, .ss_size = instrument_signal_stack_bytes()};
@@ -96,9 +114,13 @@ static void install(void) {
     installed = 1;
 }
 
-/* Stop a thread and say where it is; 0, or -1 if it does not answer. instrument_decide() must follow. */
-int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack) {
+/* Stop a thread and say where it is; the number of its frames, or -1 if it does not answer. instrument_decide() must
+   follow. */
+int instrument_stop_thread(uint32_t thread, uint64_t *to, uint32_t room, uint64_t *stack) {
     install();
+#if defined(__GLIBC__)
+    backtrace((void *[1]){0}, 1); /* it loads the unwinder when it is first called, and that is not for handlers */
+#endif
     stopped = 0;
     decision = 0;
     wanted = thread;
@@ -106,9 +128,10 @@ int instrument_stop_thread(uint32_t thread, uint64_t *counter, uint64_t *stack) 
     for (int i = 0; i < 2500 && !stopped; i++) pause_briefly();
     if (!stopped && __atomic_exchange_n(&wanted, 0, __ATOMIC_ACQ_REL)) return -1;
     while (!__atomic_load_n(&stopped, __ATOMIC_ACQUIRE)) pause_briefly();
-    *counter = place[0];
-    *stack = place[1];
-    return 0;
+    int count = (uint32_t)frame_count < room ? frame_count : (int)room;
+    memcpy(to, frames, (size_t)count * sizeof *to);
+    *stack = stack_pointer;
+    return count;
 }
 
 /* Have the thread that was stopped taken over, or leave it alone. */

@@ -19,6 +19,8 @@ from tests.compiled import needs, shared
 pytestmark = [pytest.mark.x86_64, needs("gcc")]
 
 POOL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -46,6 +48,10 @@ static void wait_for_work(unsigned seen) {
 
 static void *worker(void *number) {
     size_t me = (size_t)number;
+#ifdef LEFT_ON_STACK
+    void *volatile left[16];
+    for (int i = 0; i < 16; i++) left[i] = (char *)dlsym(RTLD_DEFAULT, "PyLong_FromLong") + 5;
+#endif
 #ifdef BLOCK_SIGNALS
     sigset_t all;
     sigfillset(&all);
@@ -126,6 +132,14 @@ def test_a_pool_that_sleeps_is_counted_and_goes_on_natively_afterwards(tmp_path:
                 assert flops(engine) == [2 * N // 3] * 3
                 engine.reset()
         pool.smooth()
+    pool.library.stop()
+
+
+def test_what_the_interpreter_left_on_a_stack_makes_no_thread_its_own(tmp_path: Path) -> None:
+    pool = Pool(tmp_path, "-DLEFT_ON_STACK")
+    with Engine("flops") as engine:
+        pool.smooth(engine)
+        assert flops(engine) == [2 * N // 3] * 3
     pool.library.stop()
 
 
