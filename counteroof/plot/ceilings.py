@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .. import units
@@ -29,14 +30,25 @@ _AWAY = (2.0, 8.0, 15.0, 23.0, 32.0, 42.0, 54.0, 68.0, 84.0)
 """How far from its line a label may stand, in pixels."""
 
 
-def draw_ceilings(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel) -> None:
-    """Draw all ceilings of ``panel``; the two that form the roof are heavier."""
-    _draw_bandwidths(paper, axes, panel)
+def draw_ceilings(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel, *, apart: bool) -> None:
+    """Draw all ceilings of ``panel``; the two that form the roof are heavier.
+
+    With ``apart`` each bandwidth is a roof of its own, with its own label and ridge.
+    """
+    _draw_before(paper, axes, panel)
+    _draw_bandwidths(paper, axes, panel, apart)
     _draw_computes(paper, axes, aside, panel)
-    # the labels with the fewest places first
+
+
+def label_ceilings(paper: Paper, axes: Axes, panel: Panel, *, apart: bool) -> None:
+    """Write what each ceiling is, and mark the ridges; those with the fewest places first."""
     _label_computes(paper, axes, panel)
-    _label_bandwidths(paper, axes, panel)
-    _mark_ridges(paper, axes, panel)
+    if apart:
+        for ceiling in panel.bandwidths:
+            _label_slope(paper, axes, panel, (ceiling,), above=True)
+    else:
+        _label_bandwidths(paper, axes, panel)
+    _mark_ridges(paper, axes, panel, apart)
 
 
 def _top(axes: Axes, panel: Panel) -> float:
@@ -44,25 +56,50 @@ def _top(axes: Axes, panel: Panel) -> float:
     return panel.computes[0].value if panel.computes else axes.get_ylim()[1] * 1e9
 
 
-def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
+def _draw_before(paper: Paper, axes: Axes, panel: Panel) -> None:
+    """Draw the roofs of the run that this one is set against, dotted; the legend says what they are."""
+    bandwidth = next((one for one in panel.before if one.kind == "bandwidth"), None)
+    compute = next((one for one in panel.before if one.kind == "compute"), None)
+    roof = panel
+    if bandwidth is not None or compute is not None:
+        roof = replace(
+            panel,
+            bandwidths=panel.bandwidths[:1] if bandwidth is None else (bandwidth,),
+            computes=panel.computes[:1] if compute is None else (compute,),
+        )
+    ends = []
+    if bandwidth is not None:
+        ends.append((bandwidth, _bandwidth_ends(paper, axes, roof, bandwidth)))
+    if compute is not None:
+        left, right = paper.x_limits
+        y = units.giga(compute.value)
+        ends.append((compute, ((_ridge_x(roof, compute, left), y), (right, y))))
+    for ceiling, (start, end) in ends:
+        xs, ys = zip(start, end, strict=True)
+        look: dict[str, Any] = {"color": style.LOWER, "linewidth": 1.4, "linestyle": ":"}
+        axes.plot(xs, ys, zorder=1.9, gid=f"before:{ceiling.name}", **look)
+        paper.line(paper.pixels(axes, *start), paper.pixels(axes, *end), 0.5)
+
+
+def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel, apart: bool) -> None:
     for index, ceiling in enumerate(panel.bandwidths):
-        start, end = _bandwidth_ends(axes, panel, ceiling)
+        start, end = _bandwidth_ends(paper, axes, panel, ceiling)
         xs, ys = zip(start, end, strict=True)
         axes.plot(
             xs,
             ys,
-            color=style.LOWER if index else style.ROOF,
-            linewidth=0.7 if index else 1.8,
-            linestyle="--" if index else "-",
+            color=style.LOWER if index and not apart else style.ROOF,
+            linewidth=(1.2 if apart else 0.7) if index else 1.8,
+            linestyle="-" if apart or not index else "--",
             zorder=2,
             gid=f"roof:{ceiling.name}",
         )
         paper.line(paper.pixels(axes, *start), paper.pixels(axes, *end), 0.7)
 
 
-def _bandwidth_ends(axes: Axes, panel: Panel, ceiling: Ceiling) -> tuple[Point, Point]:
+def _bandwidth_ends(paper: Paper, axes: Axes, panel: Panel, ceiling: Ceiling) -> tuple[Point, Point]:
     """Return the visible part of a DRAM line, in data coordinates."""
-    low_x, high_x = axes.get_xlim()
+    low_x, high_x = paper.x_limits
     low_y, _ = axes.get_ylim()
     gigabytes = units.giga(ceiling.value)
     left = max(low_x, low_y / gigabytes)
@@ -71,7 +108,7 @@ def _bandwidth_ends(axes: Axes, panel: Panel, ceiling: Ceiling) -> tuple[Point, 
 
 
 def _draw_computes(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel) -> None:
-    low, high = axes.get_xlim()
+    low, high = paper.x_limits
     for index, ceiling in enumerate(panel.computes):
         start = _ridge_x(panel, ceiling, low)
         y = units.giga(ceiling.value)
@@ -114,7 +151,7 @@ def _label_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
 
 def _label_slope(paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceiling], *, above: bool) -> None:
     """Write one label beside the lowest of these lines: in one row, else in more, else anywhere."""
-    start, end = _bandwidth_ends(axes, panel, ceilings[-1])
+    start, end = _bandwidth_ends(paper, axes, panel, ceilings[-1])
     start_px, end_px = paper.pixels(axes, *start), paper.pixels(axes, *end)
     angle = math.degrees(math.atan2(end_px[1] - start_px[1], end_px[0] - start_px[0]))
     colour = style.ROOF if above else style.LOWER
@@ -131,7 +168,8 @@ def _label_slope(paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceil
 def _broken(words: str, rows: int) -> str:
     """Return a joint label in rows of about the same length, broken between ceilings only."""
     kept = words.replace(" ", "\xa0").replace(",\xa0", ", ").replace("\xa0(", " (")
-    return textwrap.fill(kept, math.ceil(len(words) / rows) + 12 * (rows > 1)).replace("\xa0", " ")
+    width = math.ceil(len(words) / rows) + 12 * (rows > 1)
+    return textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False).replace("\xa0", " ")
 
 
 def _put_beside_slope(
@@ -140,7 +178,7 @@ def _put_beside_slope(
     """Put a rotated text beside a line where it is free; return whether there was such a place."""
     width, height = paper.size(text)
     angle = text.get_rotation()
-    bounds = paper.box(axes)
+    bounds = paper.area
     for side in (1, -1) if above else (-1, 1):
         for away in _AWAY:
             for centre in _along_slope(start_px, end_px, width, side * (away + height / 2)):
@@ -164,28 +202,42 @@ def _along_slope(start: Point, end: Point, width: float, away: float) -> Iterato
 
 
 def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
-    bounds = paper.box(axes)
-    lowest = axes.get_xlim()[0]
+    bounds = paper.area
+    lowest = paper.x_limits[0]
     heights = [paper.pixels(axes, lowest, units.giga(one.value))[1] for one in panel.computes]
     for index, group in enumerate(_close_together(paper, axes, panel.computes)):
         ceiling = group[0]
         colour = style.LOWER if index else style.ROOF
-        text = paper.text(ceiling_label(*group), style.FONT - 1, colour, f"ceiling:{ceiling.name}")
-        width, height = paper.size(text)
+        words = ceiling_label(*group)
+        text = paper.text(words, style.FONT - 1, colour, f"ceiling:{ceiling.name}")
         start_x, y = paper.pixels(axes, _ridge_x(panel, ceiling, lowest), units.giga(ceiling.value))
         # above the roof there is room to the left of its ridge, below it there is not
         furthest = bounds.x0 if index == 0 else start_x
         group_heights = [one for one in heights if y - paper.points(_CLOSE) * len(group) < one <= y]
         others = [one for one in heights if one not in group_heights]
-        places = [
-            box
-            for box in _beside_line(bounds, furthest, y, min(group_heights), width, height)
-            # a label nearer to another line would be read as that line's
-            if all(abs(_middle(box) - y) < abs(_middle(box) - other) - 2 for other in others)
-            and not any(box.overlaps(taken) for taken in paper.obstacles)
-        ]
+
+        def places(
+            size: Point,
+            furthest: float = furthest,
+            y: float = y,
+            bottom: float = min(group_heights),
+            others: Sequence[float] = others,
+        ) -> list[Box]:
+            return [
+                box
+                for box in _beside_line(bounds, furthest, y, bottom, *size)
+                # a label nearer to another line would be read as that line's
+                if all(abs(_middle(box) - y) < abs(_middle(box) - other) - 2 for other in others)
+                and not any(box.overlaps(taken) for taken in paper.obstacles)
+            ]
+
+        found: list[Box] = []
+        for rows in (1, 2, 3):
+            text.set_text(_broken(words, rows) if rows > 1 else words)
+            if found := places(paper.size(text)):
+                break
         # a sloping line under the letters is better than a label far from its line
-        box = next((box for box in places if not paper.crosses(box)), next(iter(places), None))
+        box = next((box for box in found if not paper.crosses(box)), next(iter(found), None))
         if box is None:
             _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
         else:
@@ -201,7 +253,7 @@ def _close_together(paper: Paper, axes: Axes, ceilings: Sequence[Ceiling]) -> li
     groups: list[list[Ceiling]] = []
     last = math.inf
     for ceiling in ceilings:
-        y = paper.pixels(axes, axes.get_xlim()[0], units.giga(ceiling.value))[1]
+        y = paper.pixels(axes, paper.x_limits[0], units.giga(ceiling.value))[1]
         if last - y < paper.points(_CLOSE):
             groups[-1].append(ceiling)
         else:
@@ -228,7 +280,7 @@ def _put_anywhere(paper: Paper, axes: Axes, text: Text, anchor: Point) -> None:
     """Put a label whose own line is crowded into the nearest free place, with a thin line to its ceiling."""
     text.set_rotation(0)
     width, height = paper.size(text)
-    request = Request(width, height, *anchor, 2.0, paper.box(axes))
+    request = Request(width, height, *anchor, 2.0, paper.area)
     spot = place([request], paper.obstacles, paper.line_points(), paper.texts)[0]
     if spot is None:
         text.remove()
@@ -238,13 +290,20 @@ def _put_anywhere(paper: Paper, axes: Axes, text: Text, anchor: Point) -> None:
         paper.leader(anchor, spot.leader)
 
 
-def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
-    """Mark where the DRAM roof meets each compute ceiling, with the intensity where there is room."""
-    low, high = axes.get_xlim()
-    bounds = paper.box(axes)
+def _mark_ridges(paper: Paper, axes: Axes, panel: Panel, apart: bool) -> None:
+    """Mark where the roof meets each compute ceiling, with the intensity where there is room.
+
+    With ``apart``, where each bandwidth meets the highest compute ceiling.
+    """
+    low, high = paper.x_limits
+    bounds = paper.area
     requests, texts = [], []
     last = math.inf
-    for index, (x, y) in enumerate(panel.ridges):
+    ridges = [(one, *ridge) for one, ridge in zip(panel.computes, panel.ridges, strict=False)]
+    if apart and panel.computes:
+        top = panel.computes[0]
+        ridges = [(one, top.value / one.value, top.value) for one in panel.bandwidths]
+    for index, (ceiling, x, y) in enumerate(ridges):
         if not low < x < high:
             continue
         height = units.giga(y)
@@ -255,11 +314,11 @@ def _mark_ridges(paper: Paper, axes: Axes, panel: Panel) -> None:
             markersize=4 if index == 0 else 2.5,
             color=style.LOWER if index else style.ROOF,
             zorder=4,
-            gid=f"ridge:{panel.computes[index].name}",
+            gid=f"ridge:{ceiling.name}",
         )
         px, py = paper.pixels(axes, x, height)
         paper.obstacles.append(Box(px - 4, py - 4, px + 4, py + 4))
-        if index and abs(py - last) < paper.points(_CLOSE):
+        if index and not apart and abs(py - last) < paper.points(_CLOSE):
             continue  # its mark is that of the line above, to the eye
         last = py
         words = f"ridge {units.intensity(x)} FLOP/B" if index == 0 else f"ridge {units.intensity(x)}"

@@ -6,15 +6,17 @@ so that no dot stands under a roof that is not its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from .. import units
 from ..machine.model import Ceiling
 from ..report.columns import BOUNDS
 from ..report.legend import conditions
 from ..results import KernelResult, Results
-from ..roofline import Bound, Roof, choose_roof, dram_ceilings, ridge
+from ..roofline import Bound, choose_roof, dram_ceilings, ridge
 
 LONGEST_NAME = 30
 """Characters of a kernel's name on the picture; the middle of longer ones is cut out."""
@@ -26,12 +28,39 @@ _SAME = 1.02
 """Declared and true positions closer than this factor need no arrow."""
 
 
+SPREAD = 0.8
+"""Share of the timing samples that an error bar spans, those in the middle."""
+
+DRAM_X = "FLOP per byte of DRAM traffic"
+NO_DRAM = "no DRAM traffic"
+DECLARED = "hollow: as declared; arrow: to executed FLOPs and actual bytes"
+
+Level = Literal["l1", "l2", "l3", "dram"]
+
+
 @dataclass(frozen=True)
 class Dot:
     """One kernel on the picture, in FLOP per byte and FLOP/s.
 
-    ``key`` tells kernels of the same name apart. ``intensity`` is ``None`` without DRAM traffic; ``declared``
-    is the position its author's formulas give.
+    Attributes
+    ----------
+    key
+        Tells kernels of the same name apart.
+    name, text
+        In full, and as it stands in the picture; without a text the dot is not labelled.
+    intensity
+        ``None`` without traffic across the boundary of the x axis.
+    origin
+        Where an arrow to the dot comes from: where the author's formulas put it, or where it was in another
+        run; without traffic its intensity is ``None``.
+    bound
+        What holds the kernel back.
+    spread
+        FLOP/s of the slowest and the fastest of the middle of the timing samples.
+    level
+        The boundary whose bytes are on the x axis, where one picture has several.
+    others
+        Intensities at other boundaries, at the same FLOP/s.
     """
 
     key: int
@@ -39,17 +68,23 @@ class Dot:
     text: str
     intensity: float | None
     flops_per_second: float
-    declared: tuple[float, float] | None
+    origin: tuple[float | None, float] | None
     bound: Bound | None
+    spread: tuple[float, float] | None = None
+    level: Level | None = None
+    others: tuple[tuple[Level, float], ...] = ()
 
     @property
     def moved(self) -> bool:
-        """Whether the declared position differs visibly from the true one."""
-        if self.declared is None:
+        """Whether the origin differs visibly from the dot."""
+        if self.origin is None:
             return False
-        if self.intensity is None:
+        intensity, performance = self.origin
+        if (self.intensity is None) != (intensity is None):
             return True
-        pairs = ((self.declared[0], self.intensity), (self.declared[1], self.flops_per_second))
+        pairs = [(performance, self.flops_per_second)]
+        if intensity is not None and self.intensity is not None:
+            pairs.append((intensity, self.intensity))
         return any(max(a / b, b / a) > _SAME for a, b in pairs)
 
 
@@ -59,25 +94,28 @@ class Panel:
 
     title: str
     dots: tuple[Dot, ...]
-    roof: Roof
     bandwidths: tuple[Ceiling, ...]
-    """DRAM ceilings, highest first; the first is the roof."""
+    """Bandwidths, highest first; the first is the roof."""
     computes: tuple[Ceiling, ...]
     """Compute ceilings, highest first; the first is the roof."""
+    before: tuple[Ceiling, ...] = ()
+    """Roofs of another run, where they differ."""
+    paths: tuple[tuple[int, ...], ...] = ()
+    """Keys of dots that a line joins, in its order."""
 
     @property
     def placed(self) -> tuple[Dot, ...]:
-        """Dots with DRAM traffic."""
+        """Dots with traffic."""
         return tuple(dot for dot in self.dots if dot.intensity is not None)
 
     @property
     def resident(self) -> tuple[Dot, ...]:
-        """Dots without DRAM traffic."""
+        """Dots without traffic."""
         return tuple(dot for dot in self.dots if dot.intensity is None)
 
     @property
     def ridges(self) -> tuple[tuple[float, float], ...]:
-        """Where each compute ceiling leaves the DRAM roof: FLOP per byte, FLOP/s."""
+        """Where each compute ceiling leaves the highest bandwidth: FLOP per byte, FLOP/s."""
         if not self.bandwidths:
             return ()
         return tuple((ridge(self.bandwidths[0], one), one.value) for one in self.computes)
@@ -92,25 +130,39 @@ class Picture:
     panels: tuple[Panel, ...]
     remarks: tuple[str, ...]
     """Kernels that have no place on a roofline, and why."""
+    x_label: str = DRAM_X
+    aside_label: str = NO_DRAM
+    """What is true of the dots without an intensity."""
+    hollow: str = DECLARED
+    """What the origins are."""
+    slopes_apart: bool = False
+    """Whether each bandwidth is a roof of its own, rather than a lower ceiling of the first."""
 
 
 def picture(results: Results) -> Picture:
     """Return what a roofline picture of these results shows."""
     groups: dict[tuple[str, int], list[Dot]] = {}
     for key, kernel in enumerate(results.kernels):
-        if (dot := _dot(kernel, key)) is not None:
-            groups.setdefault((_precision(kernel) or "unknown precision", kernel.threads), []).append(dot)
+        if (dot := dot_of(kernel, key)) is not None:
+            groups.setdefault(group_of(kernel), []).append(dot)
     panels = tuple(
         _panel(results.machine.ceilings, precision, threads, tuple(dots))
-        for (precision, threads), dots in sorted(groups.items(), key=_widest_first)
+        for (precision, threads), dots in sorted(groups.items(), key=lambda item: usual_first(item[0]))
     )
     if not panels:
         panels = tuple(_bare(results.machine.ceilings))
-    return Picture(_title(results), _subtitle(results), panels, tuple(_remarks(results)))
+    return Picture(title(results), subtitle(results), panels, tuple(remarks(results)))
 
 
-def _widest_first(item: tuple[tuple[str, int], list[Dot]]) -> tuple[bool, str, int]:
-    (precision, threads), _ = item
+def group_of(kernel: KernelResult) -> tuple[str, int]:
+    """Return the precision and thread count whose roofs hold for a kernel."""
+    placed = None if kernel.placement is None else kernel.placement.precision
+    return placed or kernel.precision or "unknown precision", kernel.threads
+
+
+def usual_first(group: tuple[str, int]) -> tuple[bool, str, int]:
+    """Return what panels are sorted by."""
+    precision, threads = group
     return precision not in ("f32", "f64"), precision, threads
 
 
@@ -132,22 +184,22 @@ def _panel(ceilings: Sequence[Ceiling], precision: str, threads: int, dots: tupl
             for one in ceilings
             if (one.kind, one.precision, one.threads) == ("compute", precision, roof.compute.threads)
         ]
-    how_many = "1 thread" if threads == 1 else f"{threads} threads"
-    title = f"{precision}, {how_many}"
-    if roof.notes:
-        title += f" ({'; '.join(roof.notes)})"
-    return Panel(title, dots, roof, _highest_first(bandwidths), _highest_first(computes))
+    heading = panel_title(precision, threads, roof.notes)
+    return Panel(heading, dots, highest_first(bandwidths), highest_first(computes))
 
 
-def _highest_first(ceilings: list[Ceiling]) -> tuple[Ceiling, ...]:
+def panel_title(precision: str, threads: int, notes: Sequence[str] = ()) -> str:
+    """Return the heading of the panel of a precision and thread count."""
+    text = f"{precision}, {threads} thread{'s' if threads > 1 else ''}"
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def highest_first(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return ceilings in the order of a panel's."""
     return tuple(sorted(ceilings, key=lambda one: (-one.value, one.name)))
 
 
-def _precision(kernel: KernelResult) -> str | None:
-    return (kernel.placement.precision if kernel.placement else None) or kernel.precision
-
-
-def _dot(kernel: KernelResult, key: int) -> Dot | None:
+def dot_of(kernel: KernelResult, key: int) -> Dot | None:
     """Return the kernel's dot, or ``None`` if it has no place on logarithmic axes."""
     placed = kernel.placement
     if placed is None or not placed.flops_per_second:
@@ -158,12 +210,45 @@ def _dot(kernel: KernelResult, key: int) -> Dot | None:
     if placed.declared_intensity and kernel.declared is not None and kernel.seconds is not None:
         claimed = (kernel.declared.flops or 0) / kernel.seconds.median
         declared = (placed.declared_intensity, claimed) if claimed > 0 else None
+    return Dot(
+        key,
+        kernel.label,
+        label(kernel),
+        placed.intensity,
+        placed.flops_per_second,
+        declared,
+        placed.bound,
+        spread(kernel),
+    )
+
+
+def label(kernel: KernelResult) -> str:
+    """Return the text beside a kernel's dot: its name, and the share of its roof."""
     text = shortened(kernel.label)
-    if placed.fraction is not None:
+    placed = kernel.placement
+    if placed is not None and placed.fraction is not None:
         text += f"  {units.percent(placed.fraction)}"
-    if placed.excess is not None:
+    if placed is not None and placed.excess is not None:
         text += " (above its roof)"
-    return Dot(key, kernel.label, text, placed.intensity, placed.flops_per_second, declared, placed.bound)
+    return text
+
+
+def spread(kernel: KernelResult) -> tuple[float, float] | None:
+    """Return the FLOP/s between which the middle of the timing samples lies; ``None`` of a single sample."""
+    flops = kernel.flops.value
+    if kernel.seconds is None or not flops or len(kernel.seconds.samples) < 2:
+        return None
+    ordered = sorted(kernel.seconds.samples)
+    slow, fast = (_quantile(ordered, share) for share in ((1 + SPREAD) / 2, (1 - SPREAD) / 2))
+    return (flops / slow, flops / fast) if fast > 0 else None
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of sorted values, between two of them in proportion."""
+    at = share * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
 def shortened(name: str) -> str:
@@ -204,11 +289,13 @@ def _value(ceiling: Ceiling) -> str:
     return rate(ceiling.value)
 
 
-def _title(results: Results) -> str:
+def title(results: Results) -> str:
+    """Return the title of a picture."""
     return f"Roofline: {results.machine.name}"
 
 
-def _subtitle(results: Results) -> str:
+def subtitle(results: Results) -> str:
+    """Return how the numbers of a picture were got."""
     statuses = {
         what: sorted({count.status for count in counts if count.value is not None})
         for what, counts in (
@@ -222,14 +309,14 @@ def _subtitle(results: Results) -> str:
     return "; ".join(parts)
 
 
-def _remarks(results: Results) -> list[str]:
+def remarks(results: Results) -> list[str]:
     """Return one line for each reason why kernels are not on the picture, with their names."""
     no_flops, unplaced, failed = [], [], []
     for key, kernel in enumerate(results.kernels):
         placed = kernel.placement
         if kernel.error is not None:
             failed.append(f"{shortened(kernel.label)} ({kernel.error.kind})")
-        if _dot(kernel, key) is not None or placed is None:
+        if dot_of(kernel, key) is not None or placed is None:
             continue
         if placed.flops_per_second == 0 and (placed.intensity is not None or placed.no_dram_traffic):
             no_flops.append(f"{shortened(kernel.label)} {_share(kernel)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +14,9 @@ from . import style
 from .geometry import Box
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.text import Text
-
-    from .panels import Dot
 
 Point = tuple[float, float]
 
@@ -29,13 +28,27 @@ _SAMPLE = 5.0
 
 
 class Paper:
-    """Draws on a figure and remembers boxes that are taken and lines that texts had better avoid."""
+    """Draws on one axes (and a strip beside it), and remembers what is taken and what texts had better avoid.
 
-    def __init__(self, figure: Figure) -> None:
+    What it draws has its place in fractions of the axes, so that it goes where the axes go.
+    """
+
+    def __init__(self, axes: Axes, highest_x: float | None = None) -> None:
+        from matplotlib.backends.backend_agg import RendererAgg
         from matplotlib.backends.backend_svg import RendererSVG
 
-        self.figure = figure
-        self.renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+        self.axes = axes
+        self.dpi = float(axes.figure.dpi)
+        # measures texts; nothing is drawn on it
+        self.renderer = RendererAgg(1, 1, self.dpi)  # type: ignore[no-untyped-call]
+        self.x_limits = axes.get_xlim()
+        """What the x axis spans; where a strip lies on the axes, what is left of it."""
+        self.area = self.box(axes)
+        """The pixels of that."""
+        if highest_x is not None:
+            self.x_limits = (self.x_limits[0], highest_x)
+            right = self.pixels(axes, highest_x, axes.get_ylim()[0])[0]
+            self.area = replace(self.area, x1=right)
         self._vector = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
         self.obstacles: list[Box] = []
         self.texts: list[Box] = []
@@ -45,7 +58,7 @@ class Paper:
 
     def points(self, size: float) -> float:
         """Return ``size`` points in pixels."""
-        return float(size * self.figure.dpi / 72)
+        return float(size * self.dpi / 72)
 
     def pixels(self, axes: Axes, x: float, y: float) -> Point:
         """Return the pixel position of data coordinates."""
@@ -58,32 +71,47 @@ class Paper:
         return Box(bounds.x0, bounds.y0, bounds.x1, bounds.y1)
 
     def _fraction(self, x: float, y: float) -> Point:
-        fx, fy = self.figure.transFigure.inverted().transform((x, y))
+        fx, fy = self.axes.transAxes.inverted().transform((x, y))
         return float(fx), float(fy)
 
     def marker(
-        self, axes: Axes, x: float, y: float, shape: str, size: float, colour: str, *, hollow: bool, dot: Dot
+        self, axes: Axes, x: float, y: float, look: style.Look, *, hollow: bool, name: str, key: int | None
     ) -> None:
-        """Draw a kernel's marker and reserve its box."""
+        """Draw a marker and reserve its box; with a key it is the one a dot's label and arrow go to."""
+        size = style.HOLLOW if hollow else style.MARKER
         axes.plot(
             [x],
             [y],
-            marker=shape,
+            marker=look.marker,
             markersize=size,
-            color=colour,
-            markerfacecolor="none" if hollow else colour,
-            markeredgecolor=colour if hollow else "white",
+            color=look.colour,
+            markerfacecolor="none" if hollow else look.colour,
+            markeredgecolor=look.colour if hollow else "white",
             markeredgewidth=0.9 if hollow else 0.6,
             linestyle="",
             alpha=0.75 if hollow else 1.0,
             zorder=5 if hollow else 6,
-            gid=f"{'hollow' if hollow else 'filled'}:{dot.name}",
+            gid=f"{'hollow' if hollow else 'filled'}:{name}",
         )
         px, py = self.pixels(axes, x, y)
         radius = self.points(size) / 2 + PAD
         self.obstacles.append(Box(px - radius, py - radius, px + radius, py + radius))
-        if not hollow:
-            self.filled[dot.key] = (px, py)
+        if key is not None:
+            self.filled[key] = (px, py)
+
+    def bar(self, axes: Axes, x: float, low: float, high: float, look: style.Look, name: str) -> None:
+        """Draw the error bar of a dot."""
+        axes.plot(
+            [x, x],
+            [low, high],
+            color=look.colour,
+            linewidth=1.1,
+            marker="_",
+            markersize=4,
+            zorder=5.5,
+            gid=f"bar:{name}",
+        )
+        self.line(self.pixels(axes, x, low), self.pixels(axes, x, high), 1.0)
 
     def line(self, start: Point, end: Point, weight: float) -> None:
         """Remember a line drawn from ``start`` to ``end`` (pixels)."""
@@ -102,18 +130,20 @@ class Paper:
         x, y = points[:, 0], points[:, 1]
         return bool(((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any())
 
-    def arrow(self, start: Point, end: Point, colour: str, *, faint: bool) -> None:
-        """Draw an arrow between two pixel positions, from the rim of a hollow marker to a filled one."""
+    def arrow(
+        self, start: Point, end: Point, colour: str, *, faint: bool, size: float = style.HOLLOW
+    ) -> None:
+        """Draw an arrow from the rim of a marker of this size to that of a filled one, between two pixels."""
         from matplotlib.patches import FancyArrowPatch
 
-        self.figure.add_artist(
+        self._add(
             FancyArrowPatch(
                 self._fraction(*start),
                 self._fraction(*end),
-                transform=self.figure.transFigure,
+                transform=self.axes.transAxes,
                 arrowstyle="-|>",
                 mutation_scale=6,
-                shrinkA=style.HOLLOW / 2,
+                shrinkA=size / 2,
                 shrinkB=style.MARKER / 2,
                 linewidth=0.5 if faint else 0.8,
                 linestyle=(0, (1, 2)) if faint else "-",
@@ -128,10 +158,11 @@ class Paper:
         """Return a text that has no place yet."""
         from matplotlib.patheffects import withStroke
 
-        text: Text = self.figure.text(
+        text: Text = self.axes.text(
             0,
             0,
             words,
+            transform=self.axes.transAxes,
             fontsize=size,
             color=colour,
             ha="center",
@@ -143,6 +174,7 @@ class Paper:
             gid=name,
             zorder=8,
         )
+        text.set_in_layout(False)
         # a thin halo keeps a text readable where a line must pass beneath it
         text.set_path_effects([withStroke(linewidth=1.6, foreground="white", alpha=0.85)])
         return text
@@ -155,7 +187,7 @@ class Paper:
         # a vector file has the unhinted letters, whose words may be wider
         vector = text.get_window_extent(self._vector, dpi=72)
         text.set_rotation(rotation)
-        scale = self.figure.dpi / 72
+        scale = self.dpi / 72
         return (
             max(pixels.width, vector.width * scale) + 2 * PAD,
             max(pixels.height, vector.height * scale) + 2 * PAD,
@@ -178,17 +210,23 @@ class Paper:
         from matplotlib.lines import Line2D
 
         (x0, y0), (x1, y1) = self._fraction(*start), self._fraction(*end)
-        self.figure.add_artist(
+        self._add(
             Line2D(
                 [x0, x1],
                 [y0, y1],
-                transform=self.figure.transFigure,
+                transform=self.axes.transAxes,
                 color=style.LEADER,
                 linewidth=0.5,
                 zorder=3,
                 gid="leader",
             )
         )
+
+    def _add(self, artist: Artist) -> None:
+        """Add an artist that may reach from the axes into the strip beside them."""
+        self.axes.add_artist(artist)
+        artist.set_clip_on(False)
+        artist.set_in_layout(False)
 
 
 def inches_of(words: str) -> float:

@@ -1,28 +1,32 @@
-"""The roofline picture: stacked ceilings, dots at their true positions, arrows from the declared ones."""
+"""Draws roofline pictures: stacked ceilings, dots at their true positions, arrows from where they came."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import units
 from ..results import Results
 from . import style
-from .ceilings import draw_ceilings
+from .ceilings import draw_ceilings, label_ceilings
 from .geometry import Box
 from .labels import Request, place, stack
-from .panels import Dot, Panel, Picture, picture
+from .panels import SPREAD, Dot, Panel, Picture, picture
 from .paper import Paper, inches_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "pdf")
+USUAL = ("png", "svg")
+"""What a run writes."""
 
 MOST_NAMED = 100
 """Kernels of a panel whose names are written; beyond, a name more makes the picture worse."""
@@ -53,24 +57,64 @@ class _Limits:
     y1: float
 
 
-def save(results: Results, folder: Path, name: str = "roofline") -> tuple[Path, ...]:
-    """Write the picture as PNG and SVG into ``folder`` and return the files."""
+def save(
+    shown: Results | Picture, folder: Path, name: str = "roofline", formats: Sequence[str] = USUAL
+) -> tuple[Path, ...]:
+    """Write the picture into ``folder``, in each of some :data:`FORMATS`, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
     with style.themed():
-        figure = draw(results)
-        for kind in FORMATS:
-            path = folder / f"{name}.{kind}"
-            # no date inside, so that the same results give the same file
-            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
-            files.append(path)
-    return tuple(files)
+        return style.write(draw(shown), folder, name, formats)
 
 
-def draw(results: Results) -> Figure:
-    """Return the picture of these results; nothing global is changed and no display is needed."""
+def draw(shown: Results | Picture) -> Figure:
+    """Return the picture; nothing global is changed and no display is needed."""
     with style.themed():
-        return _draw(picture(results))
+        return _draw(picture(shown) if isinstance(shown, Results) else shown)
+
+
+def draw_on(axes: Axes, shown: Results | Picture, panel: int = 0) -> None:
+    """Draw one panel of a picture on axes that are there already.
+
+    Axes keep their size and place, so lay the figure out first: labels are placed for the size they have now.
+    Kernels without an intensity stand in a strip at the right of the axes.
+
+    Parameters
+    ----------
+    axes
+        Of any figure; what is on them stays.
+    shown
+        A picture, or results for the classic one.
+    panel
+        Which of its panels.
+    """
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    if isinstance(shown, Results):
+        shown = picture(shown)
+    one = shown.panels[panel]
+    with style.themed():
+        limits = _limits((one,))
+        aside, highest = None, None
+        if strip := _strip_width((one,)):
+            share = min(0.45, strip * axes.figure.dpi / axes.get_window_extent().width)
+            highest = limits.x1
+            limits = replace(limits, x1=limits.x0 * (highest / limits.x0) ** (1 / (1 - share)))
+            aside = axes.inset_axes((1 - share, 0, share, 1), zorder=0)
+        _prepare(axes, shown, one, limits, first=True)
+        if aside is not None and highest is not None:
+            _prepare_aside(aside, shown, limits)
+            aside.set_xlabel("")
+            axes.set_xticks(
+                [x for x in LogLocator().tick_values(limits.x0, highest) if limits.x0 <= x <= highest]
+            )
+            axes.xaxis.set_minor_locator(NullLocator())
+        figure = axes.get_figure(root=True)
+        if figure is not None and figure.get_layout_engine() is not None:
+            figure.draw_without_rendering()
+        paper = Paper(axes, highest)
+        if aside is not None:
+            _head_aside(paper, aside, shown)
+        _draw_panel(paper, axes, aside, shown, one, legend=True)
 
 
 def _draw(shown: Picture) -> Figure:
@@ -103,7 +147,11 @@ def _draw(shown: Picture) -> Figure:
         if strip:
             rectangle = inches(left + width + _STRIP_GAP, bottom, strip - _STRIP_GAP, height)
             aside = figure.add_axes(rectangle)
-        _draw_panel(figure, axes, aside, panel, limits, first=column == 0)
+            aside.set_zorder(-1)  # below what reaches into it from the axes
+        _prepare(axes, shown, panel, limits, first=column == 0)
+        if aside is not None:
+            _prepare_aside(aside, shown, limits)
+        _draw_panel(Paper(axes), axes, aside, shown, panel, legend=False)
     _head(figure, shown, total_height)
     for number, line in enumerate(remarks):
         y = (foot - _FOOT - _REMARK_LINE * (number + 0.5)) / total_height
@@ -112,9 +160,9 @@ def _draw(shown: Picture) -> Figure:
 
 
 def _strip_width(panels: Sequence[Panel]) -> float:
-    """Return the inches that kernels without DRAM traffic need."""
+    """Return the inches that kernels without traffic need."""
     residents = [dot for panel in panels for dot in panel.resident]
-    if not residents:
+    if not residents and not any(_from_aside(dot) for panel in panels for dot in panel.dots):
         return 0.0
     most = max(len(panel.resident) for panel in panels)
     marker = style.MARKER / 72 * _SPREAD
@@ -122,8 +170,12 @@ def _strip_width(panels: Sequence[Panel]) -> float:
         1.1,
         _STRIP_GAP
         + (min(most, _STRIP_COLUMNS) + 1.5) * marker
-        + max(inches_of(dot.text) for dot in residents),
+        + max((inches_of(dot.text) for dot in residents), default=0),
     )
+
+
+def _from_aside(dot: Dot) -> bool:
+    return dot.origin is not None and dot.origin[0] is None
 
 
 def _limits(panels: Sequence[Panel]) -> _Limits:
@@ -134,11 +186,15 @@ def _limits(panels: Sequence[Panel]) -> _Limits:
             xs += [x / 4, x * 12]
             ys += [y * 1.5, y / 8]
         for dot in panel.dots:
-            places = [(dot.intensity, dot.flops_per_second)] + ([dot.declared] if dot.declared else [])
+            places = [(dot.intensity, dot.flops_per_second)] + ([dot.origin] if dot.origin else [])
+            places += [(other, dot.flops_per_second) for _, other in dot.others]
+            places += [(None, end) for end in dot.spread or ()]
             for intensity, performance in places:
                 ys += [performance * 1.6, performance / 2.5]
                 if intensity is not None:
                     xs += [intensity * 2.5, intensity / 2.5]
+        if len(panel.bandwidths) > 1 and panel.computes:
+            xs += [panel.computes[0].value / one.value * 2 for one in panel.bandwidths]
     if not xs:
         xs = [0.01, 100]
     if not ys:
@@ -147,15 +203,17 @@ def _limits(panels: Sequence[Panel]) -> _Limits:
 
 
 def _draw_panel(
-    figure: Figure, axes: Axes, aside: Axes | None, panel: Panel, limits: _Limits, first: bool
+    paper: Paper, axes: Axes, aside: Axes | None, shown: Picture, panel: Panel, *, legend: bool
 ) -> None:
-    _prepare(axes, panel, limits, first)
-    if aside is not None:
-        _prepare_aside(aside, limits)
-    paper = Paper(figure)
     _draw_markers(paper, axes, aside, panel.dots)
-    draw_ceilings(paper, axes, aside, panel)
-    unnamed = _draw_names(paper, axes, aside, panel.dots)
+    draw_ceilings(paper, axes, aside, panel, apart=shown.slopes_apart)
+    for path in panel.paths:
+        for one, other in itertools.pairwise(path):
+            paper.arrow(paper.filled[one], paper.filled[other], style.INK, faint=False, size=style.MARKER)
+    if legend:
+        _legend_inside(paper, axes, shown, panel)
+    label_ceilings(paper, axes, panel, apart=shown.slopes_apart)
+    unnamed = _draw_names(paper, aside, [dot for dot in panel.dots if dot.text])
     if unnamed:
         axes.set_title(
             f"{unnamed} of {len(panel.dots)} kernels not named for lack of room",
@@ -165,12 +223,12 @@ def _draw_panel(
         )
 
 
-def _prepare(axes: Axes, panel: Panel, limits: _Limits, first: bool) -> None:
+def _prepare(axes: Axes, shown: Picture, panel: Panel, limits: _Limits, *, first: bool) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(limits.x0, limits.x1)
     axes.set_ylim(units.giga(limits.y0), units.giga(limits.y1))
-    axes.set_xlabel("FLOP per byte of DRAM traffic", fontsize=style.FONT + 1.5)
+    axes.set_xlabel(shown.x_label, fontsize=style.FONT + 1.5)
     if first:
         axes.set_ylabel("GFLOP/s", fontsize=style.FONT + 1.5)
     axes.set_title(panel.title, loc="left", fontsize=style.FONT + 2.5, fontweight="bold", pad=5)
@@ -183,57 +241,110 @@ def _prepare(axes: Axes, panel: Panel, limits: _Limits, first: bool) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _prepare_aside(aside: Axes, limits: _Limits) -> None:
-    """Set up the strip at the right of a panel for kernels without DRAM traffic."""
+def _prepare_aside(aside: Axes, shown: Picture, limits: _Limits) -> None:
+    """Set up the strip at the right of a panel for kernels without traffic."""
+    from matplotlib.ticker import NullLocator
+
     aside.set_yscale("log")
     aside.set_ylim(units.giga(limits.y0), units.giga(limits.y1))
     aside.set_xlim(0, 1)
     aside.set_facecolor(style.STRIP)
-    aside.set_xticks([])
-    aside.tick_params(axis="y", which="both", left=False, labelleft=False)
-    aside.set_xlabel("no DRAM traffic", fontsize=style.FONT + 1.5)
+    for axis in (aside.xaxis, aside.yaxis):
+        axis.set_major_locator(NullLocator())  # a tick that is made and hidden takes its time, too
+        axis.set_minor_locator(NullLocator())
+    aside.set_xlabel(shown.aside_label, fontsize=style.FONT + 1.5)
     for spine in aside.spines.values():
         spine.set_visible(False)
 
 
+def _head_aside(paper: Paper, aside: Axes, shown: Picture) -> None:
+    """Write what the strip is at its top, where it lies on the axes."""
+    strip = paper.box(aside)
+    text = paper.text(shown.aside_label, style.FONT - 1, style.LOWER, "aside")
+    width, height = paper.size(text)
+    centre = (strip.x0 + strip.x1) / 2
+    paper.put(text, Box(centre - width / 2, strip.y1 - height, centre + width / 2, strip.y1))
+
+
 def _draw_markers(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> None:
-    """Draw filled markers, hollow ones, and the arrows between them."""
-    spots = _aside_positions(paper, aside, [dot for dot in dots if dot.intensity is None])
+    """Draw filled markers, hollow ones, the arrows between them, error bars, and dots at other boundaries."""
+    entries = [(("dot", dot.key), dot.flops_per_second, dot.name) for dot in dots if dot.intensity is None]
+    entries += [
+        (("origin", dot.key), dot.origin[1], dot.name)
+        for dot in dots
+        if dot.origin is not None and dot.origin[0] is None
+    ]
+    spots = _aside_positions(paper, aside, entries)
     for dot in dots:
-        colour, marker, _ = style.BOUND_STYLES[dot.bound]
-        where, x = (axes, dot.intensity) if dot.intensity is not None else (aside, spots[dot.key])
+        look = style.LEVELS[dot.level] if dot.level else style.BOUNDS[dot.bound]
+        where, x = (axes, dot.intensity) if dot.intensity is not None else (aside, spots["dot", dot.key])
         if where is None or x is None:
             continue
         y = units.giga(dot.flops_per_second)
         target = paper.pixels(where, x, y)
-        if dot.declared is not None:
-            claimed = (dot.declared[0], units.giga(dot.declared[1]))
-            source = paper.pixels(axes, *claimed)
-            paper.marker(axes, *claimed, marker, style.HOLLOW, colour, hollow=True, dot=dot)
-            if dot.moved:
-                paper.arrow(source, target, colour, faint=dot.intensity is None)
-        paper.marker(where, x, y, marker, style.MARKER, colour, hollow=False, dot=dot)
+        if dot.origin is not None:
+            _draw_origin(paper, axes, aside, dot, look, target, spots.get(("origin", dot.key)))
+        if dot.spread is not None:
+            low, high = map(units.giga, dot.spread)
+            paper.bar(where, x, low, high, look, dot.name)
+        if dot.others:
+            ends = [x, *(intensity for _, intensity in dot.others)]
+            axes.plot(
+                [min(ends), max(ends)], [y, y], color=style.LEADER, linewidth=0.8, zorder=3, gid="levels"
+            )
+            paper.line(paper.pixels(axes, min(ends), y), paper.pixels(axes, max(ends), y), 1.0)
+        for level, intensity in dot.others:
+            paper.marker(axes, intensity, y, style.LEVELS[level], hollow=False, name=dot.name, key=None)
+        paper.marker(where, x, y, look, hollow=False, name=dot.name, key=dot.key)
 
 
-def _aside_positions(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> dict[int, float]:
-    """Return an x in the strip for each dot, so that dots of equal performance stand side by side."""
+def _draw_origin(
+    paper: Paper,
+    axes: Axes,
+    aside: Axes | None,
+    dot: Dot,
+    look: style.Look,
+    target: tuple[float, float],
+    spot: float | None,
+) -> None:
+    """Draw the hollow marker of where a dot comes from, and the arrow if it has moved."""
+    assert dot.origin is not None
+    intensity, performance = dot.origin
+    where, x = (axes, intensity) if intensity is not None else (aside, spot)
+    if where is None or x is None:
+        return
+    y = units.giga(performance)
+    paper.marker(where, x, y, look, hollow=True, name=dot.name, key=None)
+    if dot.moved:
+        faint = (dot.intensity is None) != (intensity is None)
+        paper.arrow(paper.pixels(where, x, y), target, look.colour, faint=faint)
+
+
+_Entry = tuple[tuple[str, int], float, str]
+"""A marker in the strip: what it is, its FLOP/s, and the kernel's name."""
+
+
+def _aside_positions(
+    paper: Paper, aside: Axes | None, entries: Sequence[_Entry]
+) -> dict[tuple[str, int], float]:
+    """Return an x in the strip for each marker, so that those of equal performance stand side by side."""
     if aside is None:
         return {}
     size = paper.points(style.MARKER) * _SPREAD
     width = paper.box(aside).x1 - paper.box(aside).x0
     columns: list[float] = []
-    positions: dict[int, float] = {}
-    for dot in sorted(dots, key=lambda dot: (dot.flops_per_second, dot.name)):
-        y = paper.pixels(aside, 0, units.giga(dot.flops_per_second))[1]
+    positions: dict[tuple[str, int], float] = {}
+    for token, performance, _ in sorted(entries, key=lambda one: (one[1], one[2], one[0])):
+        y = paper.pixels(aside, 0, units.giga(performance))[1]
         column = next((i for i, last in enumerate(columns) if y - last > size), len(columns))
         # in a heap of equal dots the last column holds those that are left
         column = min(column, _STRIP_COLUMNS - 1)
         columns[column : column + 1] = [y]
-        positions[dot.key] = (0.9 + column) * size / width
+        positions[token] = (0.9 + column) * size / width
     return positions
 
 
-def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> int:
+def _draw_names(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> int:
     """Write each kernel's name beside its filled marker, or at the end of a thin line.
 
     Returns the number of those for which there was no room.
@@ -247,9 +358,9 @@ def _draw_names(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot
     requests = []
     for dot, text in zip(dots, texts, strict=True):
         width, height = paper.size(text)
-        where = axes if dot.intensity is not None or aside is None else aside
+        bounds = paper.area if dot.intensity is not None or aside is None else paper.box(aside)
         x, y = spots[dot.key]
-        requests.append(Request(width, height, x, y, paper.points(style.MARKER) * 0.75, paper.box(where)))
+        requests.append(Request(width, height, x, y, paper.points(style.MARKER) * 0.75, bounds))
     placed = place(requests, paper.obstacles, paper.line_points(), paper.texts)
     for request, text, spot in zip(requests, texts, placed, strict=True):
         if spot is None:
@@ -287,8 +398,6 @@ def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot
 
 
 def _head(figure: Figure, shown: Picture, total_height: float) -> None:
-    from matplotlib.lines import Line2D
-
     left = 0.1 / figure.get_figwidth()
     figure.text(
         left,
@@ -308,25 +417,7 @@ def _head(figure: Figure, shown: Picture, total_height: float) -> None:
         color=style.LOWER,
         gid="subtitle",
     )
-    bounds = dict.fromkeys(style.BOUND_STYLES[dot.bound] for panel in shown.panels for dot in panel.dots)
-    handles = [
-        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=style.MARKER, label=words)
-        for colour, marker, words in sorted(bounds, key=lambda one: one[2])
-    ]
-    if any(dot.declared for panel in shown.panels for dot in panel.dots):
-        handles.append(
-            Line2D(
-                [],
-                [],
-                marker="o",
-                color=style.LOWER,
-                markerfacecolor="none",
-                linestyle="",
-                markersize=style.HOLLOW,
-                label="hollow: as declared; arrow: to executed FLOPs and actual bytes",
-            )
-        )
-    if handles:
+    if handles := _handles(shown, shown.panels):
         figure.legend(
             handles=handles,
             loc="center left",
@@ -337,3 +428,38 @@ def _head(figure: Figure, shown: Picture, total_height: float) -> None:
             handletextpad=0.2,
             columnspacing=1.2,
         )
+
+
+def _legend_inside(paper: Paper, axes: Axes, shown: Picture, panel: Panel) -> None:
+    """Draw the legend on the axes, where it covers least, and keep labels off it."""
+    if handles := _handles(shown, (panel,)):
+        legend = axes.legend(
+            handles=handles, loc="best", fontsize=style.FONT - 1, handletextpad=0.3, framealpha=0.9
+        )
+        found = legend.get_window_extent(paper.renderer)
+        paper.obstacles.append(Box(found.x0, found.y0, found.x1, found.y1))
+
+
+def _handles(shown: Picture, panels: Sequence[Panel]) -> list[Line2D]:
+    """Return what the legend shows."""
+    from matplotlib.lines import Line2D
+
+    def handle(marker: str, colour: str, words: str, **look: Any) -> Line2D:
+        return Line2D([], [], **{"marker": marker, "color": colour, "linestyle": "", "label": words, **look})
+
+    dots = [dot for panel in panels for dot in panel.dots]
+    levels = {level for dot in dots for level in (dot.level, *(one for one, _ in dot.others)) if level}
+    if levels:
+        looks = [look for level, look in style.LEVELS.items() if level in levels]
+    else:
+        looks = sorted({style.BOUNDS[dot.bound] for dot in dots}, key=lambda look: look.words)
+    handles = [handle(look.marker, look.colour, look.words, markersize=style.MARKER) for look in looks]
+    if any(dot.origin for dot in dots):
+        hollow = {"markersize": style.HOLLOW, "markerfacecolor": "none"}
+        handles.append(handle("o", style.LOWER, shown.hollow, **hollow))
+    if any(dot.spread for dot in dots):
+        words = f"bars: the middle {units.percent(SPREAD)} of the timing samples"
+        handles.append(handle("_", style.LOWER, words, markersize=4))
+    if any(panel.before for panel in panels):
+        handles.append(handle("", style.LOWER, "dotted: roofs before", linestyle=":"))
+    return handles

@@ -75,25 +75,25 @@ def test_declared_and_true_positions() -> None:
     (dot,) = shown(kernel("a", seconds=0.0125)).panels[0].dots
     assert dot.intensity == pytest.approx(2 / 32)
     assert dot.flops_per_second == pytest.approx(3.2e9)
-    assert dot.declared == (pytest.approx(2 / 24), pytest.approx(3.2e9))
+    assert dot.origin == (pytest.approx(2 / 24), pytest.approx(3.2e9))
     assert dot.moved
     assert dot.text == "a  83 %"
 
 
 def test_the_declared_position_has_the_declared_flops() -> None:
     (dot,) = shown(kernel("a", seconds=0.0125, declared=(4 * N, 24 * N))).panels[0].dots
-    assert dot.declared == (pytest.approx(4 / 24), pytest.approx(6.4e9))
+    assert dot.origin == (pytest.approx(4 / 24), pytest.approx(6.4e9))
 
 
 def test_without_a_claim_there_is_no_hollow_marker() -> None:
     (dot,) = shown(kernel("a", declared=None)).panels[0].dots
-    assert dot.declared is None
+    assert dot.origin is None
     assert not dot.moved
 
 
 def test_a_right_claim_needs_no_arrow() -> None:
     (dot,) = shown(kernel("a", declared=(2 * N, 32 * N))).panels[0].dots
-    assert dot.declared is not None
+    assert dot.origin is not None
     assert not dot.moved
 
 

@@ -9,20 +9,24 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from counteroof.machine.model import Ceiling
 from counteroof.plot import roofline, style
-from counteroof.results import KernelResult, Results
+from counteroof.plot.panels import picture
+from counteroof.results import KernelResult, Results, Seconds
 from counteroof.roofline import Placement
 
 from ..factories import CEILINGS, N, bandwidth, compute, failed, measurement, result, results, traffic
@@ -82,10 +86,14 @@ def overlap(one: Corners, other: Corners) -> bool:
     return True
 
 
+def all_texts(figure: Figure) -> list[Text]:
+    return [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
+
+
 def texts(figure: Figure, renderer: RendererBase) -> dict[str, Corners]:
     """Return the corners of the labels of kernels, ceilings and ridges, as the renderer measures them."""
     found: dict[str, Corners] = {}
-    for text in figure.texts:
+    for text in all_texts(figure):
         gid = text.get_gid() or ""
         if gid.partition(":")[0] in ("label", "ceiling", "ridge"):
             extent = text.get_window_extent(renderer)
@@ -151,7 +159,7 @@ def _within(corners: Corners, axes: Axes) -> bool:
 
 def test_the_overlap_check_sees_overlaps() -> None:
     figure = roofline.draw(results(result("a"), result("b", seconds=0.02)))
-    first, second = (text for text in figure.texts if (text.get_gid() or "").startswith("label:"))
+    first, second = (text for text in all_texts(figure) if (text.get_gid() or "").startswith("label:"))
     assert faults(figure) == []
     kept = second.get_position()
     second.set_position(first.get_position())
@@ -163,7 +171,7 @@ def test_the_overlap_check_sees_overlaps() -> None:
 def names(figure: Figure) -> list[str]:
     return sorted(
         (text.get_gid() or "").removeprefix("label:")
-        for text in figure.texts
+        for text in all_texts(figure)
         if (text.get_gid() or "").startswith("label:")
     )
 
@@ -220,7 +228,7 @@ def test_close_ceilings_have_labels_that_do_not_overlap() -> None:
     slopes = [bandwidth(f"DRAM mix{i}", 50 * 1.02**i, isa=f"ISA {i}") for i in range(4)]
     figure = roofline.draw(results(result(), ceilings=(*close, *slopes)))
     assert faults(figure) == []
-    written = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    written = " ".join(text.get_text().replace("\n", " ") for text in all_texts(figure))
     for ceiling in (*close, *slopes):
         assert ceiling.name.partition(" ")[2] in written
 
@@ -231,7 +239,7 @@ def test_a_flat_ceilings_label_stands_nearest_to_its_own_line() -> None:
     figure = roofline.draw(results(result(), ceilings=(*flat, *slopes)))
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     checked = 0
-    for text in figure.texts:
+    for text in all_texts(figure):
         name = (text.get_gid() or "").removeprefix("ceiling:")
         if name in [one.name for one in flat]:
             extent = text.get_window_extent(renderer)
@@ -246,7 +254,7 @@ def test_a_flat_ceilings_label_stands_nearest_to_its_own_line() -> None:
 
 
 def test_every_ceiling_has_a_label_with_its_conditions() -> None:
-    written = " ".join(text.get_text() for text in roofline.draw(results(*crowd(35))).texts)
+    written = " ".join(text.get_text() for text in all_texts(roofline.draw(results(*crowd(35)))))
     for ceiling in CEILINGS:
         assert ceiling.name in written or ceiling.name.removeprefix("DRAM ") in written
     assert "f64 AVX-512 FMA: 136 GFLOP/s (1 thread, 4.18 GHz)" in written
@@ -292,7 +300,7 @@ def test_there_is_an_arrow_for_every_claim_that_missed() -> None:
         "resident", seconds=1e-6, counted=measurement(2000, (traffic("a"),)), declared=(2000, 24_000)
     )
     figure = roofline.draw(results(missed, right, silent, resident))
-    arrows = [artist for artist in figure.get_children() if isinstance(artist, FancyArrowPatch)]
+    arrows = [artist for artist in figure.findobj(FancyArrowPatch) if isinstance(artist, FancyArrowPatch)]
     assert len(arrows) == 2
     assert len(gids(figure, "hollow:")) == 3
     assert len(gids(figure, "filled:")) == 4
@@ -301,7 +309,7 @@ def test_there_is_an_arrow_for_every_claim_that_missed() -> None:
 def test_what_has_no_place_is_written_below() -> None:
     copy = result("copy", counted=measurement(0, (traffic("a", read=8 * N, write=8 * N),)))
     figure = roofline.draw(results(result(), copy, failed("spoiled", "crash")))
-    remarks = [text.get_text() for text in figure.texts if text.get_gid() == "remark"]
+    remarks = [text.get_text() for text in all_texts(figure) if text.get_gid() == "remark"]
     assert remarks == [
         "No FLOPs, so no place on a roofline: copy (41 % of DRAM).",
         "Failed: spoiled (crash).",
@@ -361,5 +369,72 @@ def test_drawing_changes_nothing_global_and_needs_no_display(tmp_path: Path) -> 
 
 
 def test_bounds_differ_in_shape_so_that_grey_print_can_be_read() -> None:
-    looks = {words: marker for _, marker, words in style.BOUND_STYLES.values()}
+    looks = {words: marker for _, marker, words in style.BOUNDS.values()}
     assert len(set(looks.values())) == len(looks) == 4
+
+
+def test_error_bars_span_the_middle_of_the_timing_samples() -> None:
+    samples = (0.010, *(0.0125 for _ in range(19)), 0.020)
+    steady = result("steady", seconds=None)
+    uneven = replace(result("uneven"), seconds=Seconds.of(tuple(0.010 + 0.001 * i for i in range(11))))
+    outliers = replace(result("outliers"), seconds=Seconds.of(samples))
+    figure = roofline.draw(results(steady, uneven, outliers))
+    bars = {line.get_gid(): line.get_ydata() for _, line in gids(figure, "bar:")}
+    assert bars.keys() == {"bar:uneven", "bar:outliers"}
+    assert list(bars["bar:uneven"]) == pytest.approx([2 * N / 0.019 / 1e9, 2 * N / 0.011 / 1e9])
+    assert list(bars["bar:outliers"]) == pytest.approx([3.2, 3.2])
+    legend = " ".join(text.get_text() for text in all_texts(figure))
+    assert "bars: the middle 80 % of the timing samples" in legend
+
+
+def test_a_single_sample_has_no_error_bar() -> None:
+    once = replace(result(), seconds=Seconds.of((0.0125,)))
+    assert gids(roofline.draw(results(once)), "bar:") == []
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_panel_can_be_drawn_on_axes_that_are_there(
+    count: int, layout: Literal["constrained"] | None
+) -> None:
+    figure = Figure(figsize=(16, 7), layout=layout)
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    whole = results(*crowd(count, resident=0.3), result("single", precision="f32"))
+    right.plot([1, 2], [3, 4])
+    roofline.draw_on(left, whole, 0)
+    kept = left.get_position().bounds
+    names_there = names(figure)
+    assert set(names_there) == {dot.name for dot in picture(whole).panels[0].dots}
+    assert faults(figure) == []
+    assert right.lines[0].get_xydata().tolist() == [[1, 3], [2, 4]]
+    assert not right.texts
+    figure.draw_without_rendering()
+    assert left.get_position().bounds == pytest.approx(kept)
+    assert faults(figure) == []
+    legend = left.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    area = rectangle(box.x0, box.y0, box.x1, box.y1)
+    labels = texts(figure, figure.canvas.get_renderer())  # type: ignore[attr-defined]
+    assert not [name for name, corners in labels.items() if overlap(corners, area)]
+
+
+def test_kernels_without_dram_traffic_stand_in_a_strip_on_axes_that_are_there() -> None:
+    figure = Figure(figsize=(9, 6))
+    axes = figure.subplots()
+    roofline.draw_on(axes, results(*crowd(6, resident=1.0)))
+    (strip,) = axes.child_axes
+    assert len([line for line in strip.lines if (line.get_gid() or "").startswith("filled:")]) == len(
+        picture(results(*crowd(6, resident=1.0))).panels[0].dots
+    )
+    assert "no DRAM traffic" in [text.get_text() for text in all_texts(figure)]
+    (roof,) = [line for line in axes.lines if line.get_gid() == "roof:DRAM copy"]
+    assert max(axes.transData.transform(roof.get_xydata())[:, 0]) <= strip.get_window_extent().x0
+
+
+def test_pictures_come_as_pdf_too_and_the_same_each_time(tmp_path: Path) -> None:
+    (one,) = roofline.save(results(result()), tmp_path / "a", formats=("pdf",))
+    (other,) = roofline.save(results(result()), tmp_path / "b", formats=("pdf",))
+    assert one.read_bytes().startswith(b"%PDF")
+    assert one.read_bytes() == other.read_bytes()
