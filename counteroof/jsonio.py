@@ -10,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import tempfile
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -19,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
+from . import files
 from .errors import BadInput, Problem
 
 T = TypeVar("T")
@@ -229,22 +228,4 @@ def _parse_float(text: str) -> float:
 
 def write_file(path: Path, data: object) -> None:
     """Write JSON so that ``path`` holds either its old content or all of the new, even across Ctrl-C."""
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    value = os.umask(0o077)
-    os.umask(value)
-    return value
+    files.write_text(path, json.dumps(data, indent=1, allow_nan=False) + "\n")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+
+_MANGLED = re.compile(r"(?<![A-Za-z0-9_])_Z[A-Za-z0-9_.$]+")
 
 
 def nearest(name: str, names: Sequence[str], count: int = 5) -> list[str]:
@@ -37,3 +40,61 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
 def printable(text: str) -> str:
     """Return a text for one line of output: whatever would break the line or the terminal is escaped."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def readable(text: str) -> str:
+    """Return a text in which every mangled C++ name is readable; see :func:`all_readable` for many."""
+    return all_readable([text])[text]
+
+
+def all_readable(texts: Iterable[str]) -> dict[str, str]:
+    """Return for each text, such as ``_Z4axpyd[n=100]``, the one in which C++ names are readable."""
+    texts = list(texts)
+    mangled = {name for text in texts if "_Z" in text for name in _MANGLED.findall(text)}
+    plain = demangle(mangled) if mangled else {}
+    return {text: _MANGLED.sub(lambda match: plain[match[0]], text) if mangled else text for text in texts}
+
+
+def shortened(texts: Iterable[str], room: int) -> dict[str, str]:
+    """Return for each text one of at most ``room`` characters (no fewer than 8), cut in the middle.
+
+    Of a C++ function the arguments of its templates and its parameters go first, for they are the least of
+    its name; what tells two texts apart is in the full one.
+    """
+    return {text: _shortened(text, max(room, 8)) for text in texts}
+
+
+def _shortened(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    bare = _without_nested(text)
+    if bare != text and len(bare) <= room:
+        return bare
+    tail = (room - 1) // 3
+    return f"{bare[: room - 1 - tail]}…{bare[len(bare) - tail :]}"
+
+
+def _without_nested(text: str) -> str:
+    """Return a text with ``…`` for what stands in its outermost angle and round brackets.
+
+    An operator's name, and brackets that do not close, stay.
+    """
+    if "operator" in text:
+        return text
+    closing = {"<": ">", "(": ")"}
+    parts: list[str] = []
+    waiting: list[str] = []
+    start = 0
+    for number, character in enumerate(text):
+        if waiting and character == waiting[-1]:
+            waiting.pop()
+            if not waiting:
+                inside = text[start + 1 : number]
+                parts.append(f"{text[start]}{'…' if len(inside) > 1 else inside}{character}")
+        elif character in closing and not text.startswith("(anonymous namespace)", number):
+            if not waiting:
+                start = number
+            waiting.append(closing[character])
+        elif not waiting:
+            parts.append(character)
+    return text if waiting else "".join(parts)

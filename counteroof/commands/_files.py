@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .. import jsonio
+from .. import files, jsonio
 from .. import results as results_file
 from ..errors import BadInput
 from ..results import Results
@@ -65,7 +67,7 @@ def write_table(results: Results, path: Path) -> Path:
     from ..report import table
 
     file = path / "table.md"
-    file.write_text(table.markdown(results))
+    files.write_text(file, table.markdown(results))
     return file
 
 
@@ -73,7 +75,9 @@ def write_plot(results: Results, path: Path) -> list[Path]:
     """Write the roofline picture in each format."""
     from ..plot import roofline
 
-    return list(roofline.save(results, path))
+    with tempfile.TemporaryDirectory(prefix=".counteroof-", dir=path) as scratch:
+        drawn = roofline.save(results, Path(scratch))
+        return [files.move(file, path / file.name) for file in drawn]
 
 
 def show(results: Results, *, as_json: bool = False) -> None:
@@ -81,9 +85,14 @@ def show(results: Results, *, as_json: bool = False) -> None:
     if as_json:
         click.echo(json.dumps(results_file.to_json(results), indent=1, allow_nan=False))
         return
+    print_table([results])
+
+
+def print_table(runs: Sequence[Results], keys: Sequence[str] | None = None) -> None:
+    """Print the table of runs as wide as the terminal; where there is none, as wide as it must be."""
     from rich.console import Console
 
     from ..report import table
 
     width = shutil.get_terminal_size((120, 40)).columns
-    Console(width=width).print(table.terminal(results, width))
+    Console(width=width).print(table.terminal(runs, width, keys), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``counteroof table``: the table of a finished run."""
+"""``counteroof table``: the table of finished runs."""
 
 from __future__ import annotations
 
@@ -8,37 +8,58 @@ import click
 
 from . import DONE
 
+FORMATS = ("text", "markdown", "csv", "latex", "html", "json")
+
 
 @click.command(
     epilog="""Examples:
 
 \b
   counteroof table
-  counteroof table old/results.json --format csv > old.csv"""
+  counteroof table old/results.json --format csv > old.csv
+  counteroof table --format latex --columns performance-report > table.tex
+  counteroof table cpu-run gpu-import --columns kernel,intensity,performance,fraction
+  counteroof table --columns findings
+
+A column is one of those that --columns help lists; presets stand for several: usual,
+performance-report, findings, data, all."""
 )
-@click.argument("results", default="counteroof-out", type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, metavar="[RESULTS]...", type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "csv", "json"]),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
     help="CSV and JSON hold base units.",
 )
-def command(results: Path, form: str) -> int:
+@click.option(
+    "--columns",
+    metavar="NAME[,NAME]",
+    help="Columns and presets, in this order; 'help' lists them.",
+)
+def command(results: tuple[Path, ...], form: str, columns: str | None) -> int:
     """Print the table of a finished run again.
 
-    RESULTS is a results file or the folder of a run, by default counteroof-out.
+    RESULTS is a results file or the folder of a run, by default counteroof-out. Of several, the kernels stand
+    in one table.
     """
     from .. import results as results_file
-    from ..report import table
+    from ..report import selection, table
     from . import _files
 
-    found = results_file.load(_files.find_results(results))
-    if form == "markdown":
-        click.echo(table.markdown(found), nl=False)
-    elif form == "csv":
-        click.echo(table.frame(found).to_csv(index=False), nl=False)
+    if columns == "help":
+        click.echo("\n".join(selection.listing()))
+        return DONE
+    keys = None if columns is None else selection.columns_named(_names(columns))
+    paths = results or (Path("counteroof-out"),)
+    runs = [results_file.load(_files.find_results(path)) for path in paths]
+    if form == "text":
+        _files.print_table(runs, keys)
     else:
-        _files.show(found, as_json=form == "json")
+        click.echo(getattr(table, form)(runs, keys), nl=False)
     return DONE
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

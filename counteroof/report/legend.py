@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from .. import units
 from ..machine.model import Ceiling
 from ..reconcile import LedgerLine
-from ..results import KernelResult, Results
+from ..results import FindingResult, KernelResult, Results
 from ..roofline import named
 from .columns import BOUNDS, NO_TRAFFIC, SOURCE_LETTERS
 
@@ -216,3 +216,15 @@ def failures(kernels: Iterable[KernelResult]) -> list[str]:
         for kernel in kernels
         if kernel.error is not None
     ]
+
+
+def findings(kernels: Iterable[KernelResult]) -> list[str]:
+    """Return one line for each finding: the kernel, what holds it back, what to try and what that gains."""
+    return [f"{kernel.label}: {finding_text(one)}" for kernel in kernels for one in kernel.findings]
+
+
+def finding_text(finding: FindingResult) -> str:
+    """Return a finding in one line."""
+    gain = "" if finding.gain is None else f" (up to {finding.gain:.2f} times as fast)"
+    advice = f"; try: {finding.try_}" if finding.try_ else ""
+    return f"{finding.message}{advice}{gain}"

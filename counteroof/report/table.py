@@ -1,23 +1,37 @@
-"""The table of a run: for the terminal (rich), as Markdown, and as a pandas data frame."""
+"""The table of one or more runs, in every form: terminal, Markdown, CSV, LaTeX, HTML, JSON, data frame.
+
+Names of C++ kernels are made readable, and long ones are cut in the middle with the full name beside them;
+values in CSV, JSON and data frames are in base units and their names are whole.
+"""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .. import names
 from ..results import KernelResult, Results
-from . import legend
+from . import forms, legend
 from . import lines as lines_table
-from .columns import BY_KEY, COLUMNS, Column, source_letters
+from .columns import BY_KEY, Column, source_letters
+from .forms import aligned, escaped, printable
+from .grid import Cell, Grid, Heading
+from .selection import PRESETS, available
 
 if TYPE_CHECKING:
     import pandas
     from rich.console import RenderableType
-    from rich.table import Table
+
+Runs = Results | Sequence[Results]
+"""One run, or several whose kernels stand in one table."""
 
 WIDE = 150
 """From this width on the terminal's table has one line a kernel; below, declared stands above actual."""
+
+NAME_ROOM = 48
+"""Characters of a kernel's name in a document's table; the terminal's has what the width leaves."""
 
 _WIDE_KEYS = (
     *("kernel", "precision", "seconds", "declared_bytes", "actual_bytes", "bytes_ratio", "declared_flops"),
@@ -48,118 +62,108 @@ _HEADINGS = {"sources": "FLOPs/\nbytes by"}
 """Headings of the wide terminal table that differ from the columns' own."""
 
 
-def terminal(results: Results, width: int) -> RenderableType:
-    """Return the table and its legend as something a rich console prints in ``width`` columns."""
-    from rich import box
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+def grid(runs: Runs, keys: Sequence[str] | None = None) -> Grid:
+    """Return the table of one or more runs before it has a form.
 
-    gap = (0, 1, 0, 0) if width >= 90 else (0, 0)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap, show_edge=False)
-    columns: Sequence[tuple[str, tuple[str, ...]]] = (
-        [(_HEADINGS.get(key, BY_KEY[key].heading.replace(" ", "\n", 1)), (key,)) for key in _WIDE_KEYS]
-        if width >= WIDE
-        else _STACKED
+    Parameters
+    ----------
+    runs
+        With several, a column says which machine a kernel ran on, or when if it was the same machine.
+    keys
+        Names of columns; by default the usual ones, and the error if a kernel failed.
+    """
+    runs = _listed(runs)
+    if keys is None:
+        failed = any(results.failed for results in runs)
+        keys = [key for key in PRESETS["usual"] if key != "error" or failed]
+    keys = _with_run(runs, keys)
+    rows = []
+    columns: dict[str, Column] = {}
+    for results in runs:
+        columns = available(results)
+        chosen = [columns[key] for key in keys]
+        for kernel in results.kernels:
+            rows.append(tuple(_cell(column, kernel) for column in chosen))
+    columns = columns or BY_KEY
+    headings = tuple(Heading(key, columns[key].heading, columns[key].numeric) for key in keys)
+    return Grid(headings, tuple(rows))
+
+
+def _listed(runs: Runs) -> list[Results]:
+    """Return the runs with readable names, at least one."""
+    listed = [runs] if isinstance(runs, Results) else list(runs)
+    if not listed:
+        raise ValueError("a table needs at least one run")
+    return [_readable(results) for results in listed]
+
+
+def _readable(results: Results) -> Results:
+    """Return the run with C++ names as people write them."""
+    if not any("_Z" in kernel.label for kernel in results.kernels):
+        return results
+    plain = names.all_readable(kernel.label for kernel in results.kernels)
+    kernels = tuple(
+        kernel if plain[kernel.label] == kernel.label else replace(kernel, label=plain[kernel.label])
+        for kernel in results.kernels
     )
-    for heading, keys in columns:
-        name = keys[0] == "kernel"
-        table.add_column(
-            heading,
-            justify="right" if BY_KEY[keys[0]].numeric else "left",
-            no_wrap=not name,
-            overflow="fold",
-            min_width=10 if name else None,
-        )
-    for kernel in results.kernels:
-        style = "red" if kernel.error is not None else None
-        cells = [Text("\n".join(_terminal_text(kernel, key) for key in keys)) for _, keys in columns]
-        table.add_row(*cells, style=style)
-    parts: list[RenderableType] = [table]
-    for kernel in results.kernels:
-        if found := lines_table.rows(kernel):
-            parts += [
-                Text(""),
-                Text(printable(f"{kernel.label}: source lines"), style="bold"),
-                _lines(found, width, gap),
-            ]
-    for title, lines in _sections(results):
-        listing = Table.grid(padding=(0, 1))
-        for line in lines:
-            listing.add_row(Text(" -"), Text(printable(line)))
-        parts += [Text(""), Text(title, style="bold"), listing]
-    return Group(*parts)
+    return replace(results, kernels=kernels)
 
 
-def _lines(
-    rows: Sequence[tuple[str, ...]], width: int, gap: tuple[int, int] | tuple[int, int, int, int]
-) -> Table:
-    """Return the table of source lines; on a narrow terminal its last two columns give way."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    headings = [heading.replace(" ", "\n", 1) for heading in lines_table.HEADINGS]
-    cells = [list(map(printable, row)) for row in rows]
-    widths = [
-        max(len(text) for row in (headings, *cells) for text in row[number].split("\n"))
-        for number in range(len(headings))
-    ]
-    between = 1 + gap[1]  # the box draws a blank
-    left = width - sum(widths[: lines_table.NUMERIC]) - between * lines_table.NUMERIC
-    rooms = [max(left, 8)]  # below this width, without the source
-    if left >= 24:
-        where = min(widths[-2], left // 2)
-        rooms = [where, left - where - between]
-    shown = lines_table.NUMERIC + len(rooms)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=gap, show_edge=False)
-    for number, heading in enumerate(headings[:shown]):
-        table.add_column(heading, justify="right" if number < lines_table.NUMERIC else "left", no_wrap=True)
-    for row in cells:
-        ends = [_cut(text, room) for text, room in zip(row[lines_table.NUMERIC :], rooms, strict=False)]
-        table.add_row(*(Text(text) for text in (*row[: lines_table.NUMERIC], *ends)))
-    return table
+def _with_run(runs: Sequence[Results], keys: Sequence[str]) -> list[str]:
+    """Return the keys with what tells several runs apart after the kernel's name."""
+    keys = list(keys)
+    machines = {results.machine.name for results in runs}
+    if len(runs) > 1:
+        key = "machine" if len(machines) > 1 else "created"
+        if key not in keys:
+            keys.insert(keys.index("kernel") + 1 if "kernel" in keys else 0, key)
+    return keys
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+def _cell(column: Column, kernel: KernelResult) -> Cell:
+    above = kernel.placement is not None and kernel.placement.excess is not None
+    return Cell(column.value(kernel), column.text(kernel), above and column.key == "fraction")
 
 
-def _terminal_text(kernel: KernelResult, key: str) -> str:
-    if key == "intensity" and kernel.placement is not None and kernel.placement.no_dram_traffic:
-        return "no DRAM"
-    if key == "bound" and kernel.error is not None and kernel.placement is None:
-        return kernel.error.kind
-    if key == "sources":
-        return source_letters(kernel)
-    if key == "fraction" and kernel.placement is not None and kernel.placement.excess is not None:
-        return BY_KEY[key].text(kernel) + " !"
-    return printable(BY_KEY[key].text(kernel))
+def frame(runs: Runs, keys: Sequence[str] | None = None) -> pandas.DataFrame:
+    """Return the table as a data frame: one row a kernel, values in base units, missing ones as NaN.
+
+    ``flops_source`` and ``bytes_source`` say in words how the numbers were got, ``notes`` what must be known.
+    """
+    return forms.frame(grid(runs, PRESETS["data"] if keys is None else keys))
 
 
-def markdown(results: Results) -> str:
+def csv(runs: Runs, keys: Sequence[str] | None = None) -> str:
+    """Return the table as CSV, in base units; by default the columns of the data frame."""
+    return forms.csv(grid(runs, PRESETS["data"] if keys is None else keys))
+
+
+def json(runs: Runs, keys: Sequence[str] | None = None) -> str:
+    """Return the table as a JSON list of objects in base units; by default the data frame's columns."""
+    return forms.json(grid(runs, PRESETS["data"] if keys is None else keys))
+
+
+def markdown(runs: Runs, keys: Sequence[str] | None = None) -> str:
     """Return the table and its legend as Markdown."""
-    columns = [column for column in COLUMNS if column.key != "error" or results.failed]
-    rows = [
-        "| " + " | ".join(column.heading for column in columns) + " |",
-        "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|",
-    ]
-    for kernel in results.kernels:
-        rows.append("| " + " | ".join(_markdown_text(kernel, column) for column in columns) + " |")
-    machine = results.machine
-    head = [
-        "# Roofline",
-        "",
-        f"{escaped(machine.name)}. counteroof {escaped(results.counteroof)}, {escaped(results.created)}.",
-        "",
-    ]
+    runs = _listed(runs)
     tail: list[str] = []
-    for kernel in results.kernels:
-        if found := lines_table.rows(kernel):
-            tail += ["", f"## Source lines of {escaped(kernel.label)}", "", *_markdown_lines(found)]
-    for title, lines in _sections(results):
-        tail += ["", f"## {title.capitalize()}", "", *(f"- {escaped(line)}" for line in lines)]
+    for results in runs:
+        name = f" ({escaped(results.machine.name)})" if len(runs) > 1 else ""
+        for kernel in results.kernels:
+            if found := lines_table.rows(kernel):
+                title = f"## Source lines of {escaped(kernel.label)}{name}"
+                tail += ["", title, "", *_markdown_lines(found)]
+        for title, lines in _sections(results):
+            tail += ["", f"## {title.capitalize()}{name}", "", *(f"- {escaped(line)}" for line in lines)]
+    heads = [f"{escaped(run_title(results))}." for results in runs]
+    head = ["# Roofline", "", *(part for line in heads for part in (line, ""))]
+    rows = forms.markdown(grid(runs, keys).with_names_cut(NAME_ROOM))
     return "\n".join([*head, *rows, *tail]) + "\n"
+
+
+def run_title(results: Results) -> str:
+    """Return where and when a run was made, in one line."""
+    return f"{results.machine.name}. counteroof {results.counteroof}, {results.created}"
 
 
 def _markdown_lines(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -168,62 +172,157 @@ def _markdown_lines(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (list(lines_table.HEADINGS), rule, *body)]
 
 
-def _markdown_text(kernel: KernelResult, column: Column) -> str:
-    text = column.text(kernel)
+def html(runs: Runs, keys: Sequence[str] | None = None) -> str:
+    """Return the table as an HTML fragment with its legend; names are escaped."""
+    return _document(forms.html, runs, keys)
+
+
+def latex(runs: Runs, keys: Sequence[str] | None = None) -> str:
+    """Return the table for LaTeX with booktabs; by default the matrix of a performance report."""
+    return _document(forms.latex, runs, PRESETS["performance-report"] if keys is None else keys)
+
+
+def _document(form: Callable[..., str], runs: Runs, keys: Sequence[str] | None) -> str:
+    runs = _listed(runs)
+    notes = [line for results in runs for line in (*legend.notes(results), *legend.sources(results))]
+    caption = "; ".join(map(run_title, runs))
+    return form(grid(runs, keys).with_names_cut(NAME_ROOM), caption, dict.fromkeys(notes))
+
+
+def terminal(runs: Runs, width: int, keys: Sequence[str] | None = None) -> RenderableType:
+    """Return the table and its legend as something a rich console prints in ``width`` columns."""
+    from rich.console import Group
+    from rich.text import Text
+
+    runs = _listed(runs)
+    parts: list[RenderableType] = [*_table(runs, width, keys)]
+    for results in runs:
+        if len(runs) > 1:
+            parts += [Text(""), Text(printable(run_title(results)), style="bold")]
+        for kernel in results.kernels:
+            if found := lines_table.rows(kernel):
+                heading = printable(f"{kernel.label}: source lines")
+                parts += [Text(""), Text(heading, style="bold"), *_lines(found, width)]
+        for heading, lines in _sections(results):
+            listing = "\n".join(_hanging(printable(line), width) for line in lines)
+            parts += [Text(""), Text(heading, style="bold"), Text(listing, no_wrap=True)]
+    return Group(*parts)
+
+
+def _table(runs: Sequence[Results], width: int, keys: Sequence[str] | None) -> list[RenderableType]:
+    """Return the table itself, and below it the names that had to be cut in full."""
+    stacks = _stacks(runs, width, keys)
+    kernels: list[KernelResult] = []
+    columns: list[dict[str, Column]] = []
+    for results in runs:
+        kernels += results.kernels
+        columns += [available(results)] * len(results.kernels)
+    first = columns[0] if columns else available(runs[0])
+    numeric = [first[stack[0]].numeric for _, stack in stacks]
+    rows = [
+        ["\n".join(_terminal_text(kernel, known[key]) for key in stack) for _, stack in stacks]
+        for kernel, known in zip(kernels, columns, strict=True)
+    ]
+    headings = [heading for heading, _ in stacks]
+    cut: dict[str, str] = {}
+    at = next((i for i, (_, stack) in enumerate(stacks) if stack[0] == "kernel"), None)
+    gap = 2 if width >= 90 else 1
+    if at is not None:
+        others = [[cell for i, cell in enumerate(row) if i != at] for row in rows]
+        rest, _ = aligned(headings[:at] + headings[at + 1 :], numeric[:at] + numeric[at + 1 :], others, gap)
+        room = max(width - len(rest[-1]) - gap, 10)
+        labels = [row[at] for row in rows]
+        cut = names.shortened(labels, room)
+        for row, label in zip(rows, labels, strict=True):
+            row[at] = cut[label]
+    head, body = aligned(headings, numeric, rows, gap)
+    return [*_styled(head, body, kernels), *_in_full(cut, width)]
+
+
+def _styled(
+    head: Sequence[str], body: Sequence[str], kernels: Sequence[KernelResult]
+) -> list[RenderableType]:
+    from rich.text import Text
+
+    whole = Text("\n".join(head), style="bold", no_wrap=True, overflow="ignore")
+    rows = Text(no_wrap=True, overflow="ignore")
+    for number, (text, kernel) in enumerate(zip(body, kernels, strict=True)):
+        rows.append("\n" if number else "")
+        rows.append(text, style="red" if kernel.error is not None else None)
+    return [whole, rows] if body else [whole]
+
+
+def _in_full(cut: dict[str, str], width: int) -> list[RenderableType]:
+    from rich.text import Text
+
+    shown = [f"{short} is {full}" for full, short in cut.items() if short != full]
+    if not shown:
+        return []
+    listing = "\n".join(_hanging(line, width) for line in shown)
+    return [Text(""), Text("names in full", style="bold"), Text(listing, no_wrap=True)]
+
+
+def _stacks(
+    runs: Sequence[Results], width: int, keys: Sequence[str] | None
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the columns of the terminal's table: heading, and the keys that stand one above the other."""
+    if keys is None and width < WIDE:
+        run = [key for key in _with_run(runs, ["kernel"]) if key != "kernel"]
+        return [(heading, (*stack, *run) if stack == ("kernel",) else stack) for heading, stack in _STACKED]
+    columns = available(runs[0])
+    shown = _with_run(runs, _WIDE_KEYS if keys is None else keys)
+    return [(_HEADINGS.get(key, columns[key].heading.replace(" ", "\n", 1)), (key,)) for key in shown]
+
+
+def _hanging(line: str, width: int) -> str:
+    return textwrap.fill(line, max(width, 20), initial_indent=" - ", subsequent_indent="   ")
+
+
+def _lines(rows: Sequence[tuple[str, ...]], width: int) -> list[RenderableType]:
+    """Return the table of source lines; on a narrow terminal its last two columns give way."""
+    from rich.text import Text
+
+    headings = [heading.replace(" ", "\n", 1) for heading in lines_table.HEADINGS]
+    cells = [list(map(printable, row)) for row in rows]
+    gap = 2 if width >= 90 else 1
+    numbers = lines_table.NUMERIC
+    rule = aligned(headings[:numbers], [True] * numbers, [row[:numbers] for row in cells], gap)[0][-1]
+    left = width - len(rule) - gap
+    rooms = [max(left, 8)]  # below this width, without the source
+    if left >= 24:
+        where = min(max(len(row[-2]) for row in cells), left // 2)
+        rooms = [where, left - where - gap]
+    shown = numbers + len(rooms)
+    for row in cells:
+        row[numbers:] = [_cut(text, room) for text, room in zip(row[numbers:], rooms, strict=False)]
+    numeric = [number < numbers for number in range(shown)]
+    head, body = aligned(headings[:shown], numeric, [row[:shown] for row in cells], gap)
+    bold = Text("\n".join(head), style="bold", no_wrap=True, overflow="ignore")
+    return [bold, Text("\n".join(body), no_wrap=True, overflow="ignore")]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def _terminal_text(kernel: KernelResult, column: Column) -> str:
+    if column.key == "intensity" and kernel.placement is not None and kernel.placement.no_dram_traffic:
+        return "no DRAM"
+    if column.key == "bound" and kernel.error is not None and kernel.placement is None:
+        return kernel.error.kind
+    if column.key == "sources":
+        return source_letters(kernel)
     if column.key == "fraction" and kernel.placement is not None and kernel.placement.excess is not None:
-        return f"**{text}**"
-    return escaped(text)
-
-
-def frame(results: Results) -> pandas.DataFrame:
-    """Return the table as a data frame: one row a kernel, values in base units, missing ones as NaN.
-
-    ``flops_source`` and ``bytes_source`` say in words how the numbers were got, ``notes`` what must be known.
-    """
-    import pandas
-
-    rows = []
-    for kernel in results.kernels:
-        row = {column.key: column.value(kernel) for column in COLUMNS}
-        del row["sources"]
-        row["flops_source"] = _source_text(kernel, "flops")
-        row["bytes_source"] = _source_text(kernel, "dram_bytes")
-        row["declared_source"] = kernel.declared.source if kernel.declared is not None else None
-        row["no_dram_traffic"] = kernel.placement.no_dram_traffic if kernel.placement is not None else None
-        row["notes"] = "; ".join(kernel.placement.notes) if kernel.placement is not None else ""
-        rows.append(row)
-    table = pandas.DataFrame(rows)
-    for column in COLUMNS:
-        if column.numeric and column.key in table:
-            table[column.key] = pandas.to_numeric(table[column.key])
-    return table
-
-
-def _source_text(kernel: KernelResult, quantity: str) -> str:
-    count = kernel.flops if quantity == "flops" else kernel.dram_bytes
-    if count.value is None:
-        return f"unavailable: {count.reason}"
-    return f"{count.status}: {count.source}"
+        return column.text(kernel) + " !"
+    return printable(column.text(kernel))
 
 
 def _sections(results: Results) -> list[tuple[str, list[str]]]:
     sections = [
         ("failed", legend.failures(results.kernels)),
         ("from declared to actual bytes", legend.ledgers(results)),
+        ("findings", legend.findings(results.kernels)),
         ("notes", legend.notes(results)),
         ("sources", legend.sources(results)),
     ]
     return [(title, lines) for title, lines in sections if lines]
-
-
-def printable(text: str) -> str:
-    """Return ``text`` without control characters, which a kernel's name may smuggle into a terminal."""
-    return "".join(
-        character if unicodedata.category(character) not in ("Cc", "Cf", "Cs") else "?" for character in text
-    )
-
-
-def escaped(text: str) -> str:
-    """Return ``text`` so that Markdown shows it as it is, in one line."""
-    text = printable(" ".join(text.split()))
-    return "".join(f"\\{character}" if character in "\\`*_[]<>|#" else character for character in text)

@@ -50,7 +50,38 @@ def test_a_table_comes_as_markdown_csv_and_json(folder: Path, capsys: Captured) 
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["kernel"] for row in rows] == ["triad", "spoiled"]
     assert main(["table", str(folder), "--format", "json"]) == DONE
-    assert results_file.from_json(json.loads(capsys.readouterr().out)) == RESULTS
+    assert [row["error"] for row in json.loads(capsys.readouterr().out)] == [None, "crash: SIGSEGV"]
+    assert main(["table", str(folder), "--format", "latex"]) == DONE
+    assert capsys.readouterr().out == table.latex(RESULTS)
+    assert main(["table", str(folder), "--format", "html"]) == DONE
+    assert capsys.readouterr().out == table.html(RESULTS)
+
+
+def test_the_columns_of_a_table_are_chosen_by_name(folder: Path, capsys: Captured) -> None:
+    assert main(["table", str(folder), "--columns", "seconds, kernel", "--format", "csv"]) == DONE
+    assert capsys.readouterr().out == "seconds,kernel\n0.0125,triad\n,spoiled\n"
+    assert main(["table", str(folder), "--columns", "performance-report"]) == DONE
+    assert "0.0625 (40.0 M / 640 MB)" in capsys.readouterr().out
+    assert main(["table", "--columns", "help"]) == DONE
+    listing = capsys.readouterr().out
+    assert "fraction: of roof\n" in listing
+    assert "performance-report = kernel, declared_parts" in listing
+
+
+def test_an_unknown_column_is_bad_input_that_names_the_nearest(folder: Path, capsys: Captured) -> None:
+    assert main(["table", str(folder), "--columns", "kernel,intensiti"]) == BAD_INPUT
+    streams = capsys.readouterr()
+    assert "no column 'intensiti' (did you mean 'intensity'?)" in streams.err
+    assert streams.out == ""
+    assert main(["table", str(folder), "--columns", ","]) == BAD_INPUT
+
+
+def test_several_runs_stand_in_one_table(folder: Path, capsys: Captured) -> None:
+    assert main(["table", str(folder), str(folder), "--format", "csv", "--columns", "kernel"]) == DONE
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["kernel"], row["created"]) for row in rows] == [
+        (name, RESULTS.created) for name in ("triad", "spoiled", "triad", "spoiled")
+    ]
 
 
 def test_plot_writes_both_pictures_beside_the_results_or_elsewhere(folder: Path, capsys: Captured) -> None:

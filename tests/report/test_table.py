@@ -1,10 +1,10 @@
-"""The table in its three forms, on values that all differ, so that no cell can come from the wrong column."""
+"""The table in its forms, on values that all differ, so that no cell can come from the wrong column."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +14,8 @@ from counteroof.count.base import ArrayTraffic, Count
 from counteroof.reconcile import LedgerLine
 from counteroof.report import legend, table
 from counteroof.report.columns import COLUMNS
-from counteroof.results import Results, RoofSample
+from counteroof.report.selection import PRESETS
+from counteroof.results import FindingResult, Results, RoofSample
 
 from ..factories import CEILINGS, bandwidth, failed, measurement, modelled, result, results, traffic, triad
 
@@ -59,9 +60,9 @@ TEXTS = {
 }
 
 
-def drawn(whole: Results, width: int) -> str:
+def drawn(whole: Results | list[Results], width: int, keys: list[str] | None = None) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=width, force_terminal=False).print(table.terminal(whole, width))
+    Console(file=stream, width=width, force_terminal=False).print(table.terminal(whole, width, keys))
     return stream.getvalue()
 
 
@@ -117,11 +118,142 @@ def test_nothing_is_cut_at_any_usual_width(width: int) -> None:
         assert word in text
 
 
-def test_a_long_name_is_folded_and_not_cut() -> None:
+def test_a_long_name_is_cut_in_the_middle_and_stands_in_full_below() -> None:
     name = "a_very_long_kernel_name_of_some_library_" * 3
-    text = drawn(results(result(name)), 80)
-    letters = re.sub(r"[^a-z_]", "", "".join(line[:28] for line in text.splitlines()))
-    assert name in letters
+    lines = drawn(results(result(name)), 80).splitlines()
+    (row,) = (line for line in lines if "480 MB" in line and "…" in line)
+    short = row.split()[0]
+    assert name.startswith(short.split("…")[0])
+    assert name.endswith(short.split("…")[1])
+    assert max(map(len, lines)) <= 80
+    below = " ".join("\n".join(lines).partition("names in full")[2].split()).replace(" ", "")
+    assert f"{short}is{name}" in below
+
+
+def test_names_of_cpp_functions_are_readable() -> None:
+    whole = results(result("_Z4axpydPdS_", label="_Z4axpydPdS_[n=100]"))
+    assert "axpy(double, double*, double*)[n=100]" in drawn(whole, 160)
+    assert table.frame(whole).loc[0, "kernel"] == "axpy(double, double*, double*)[n=100]"
+    assert r"axpy(double, double\*, double\*)\[n=100\]" in table.markdown(whole)
+
+
+LONG = "void solver::stream<std::vector<double, std::allocator<double> >, 3>(double*, unsigned long)"
+
+
+def test_in_documents_the_full_name_stands_beside_the_cut_one() -> None:
+    for form in (table.html, table.latex):
+        text = form(results(result(LONG), result("short")))
+        assert "kernel in full" in text
+        assert "void solver::stream" in text
+    row = next(line for line in table.markdown(results(result(LONG))).splitlines() if "solver" in line)
+    assert row.startswith(r"| void solver::stream\<…\>(…) | void solver::stream\<std::vector")
+    assert table.frame(results(result(LONG))).loc[0, "kernel"] == LONG
+
+
+def test_columns_are_chosen_by_name_and_stand_in_that_order() -> None:
+    whole = results(DISTINCT)
+    keys = ["fraction", "kernel", "peak"]
+    assert list(table.frame(whole, keys).columns) == keys
+    assert table.csv(whole, keys).splitlines()[0] == "fraction,kernel,peak"
+    assert table.markdown(whole, keys).splitlines()[4:7] == [
+        "| of roof | kernel | of compute peak |",
+        "|---:|---|---:|",
+        "| 32 % | distinct | 0.9 % |",
+    ]
+    assert "distinct" in drawn(whole, 80, keys)
+    (record,) = json.loads(table.json(whole, keys))
+    assert record == {
+        "fraction": pytest.approx(40e6 / 61.9e9 / 0.002),
+        "kernel": "distinct",
+        "peak": pytest.approx(2.5 / 271.8),
+    }
+
+
+def test_the_matrix_of_a_performance_report_has_declared_beside_actual() -> None:
+    grid = table.grid(results(DISTINCT, RESIDENT), PRESETS["performance-report"])
+    assert [heading.text for heading in grid.headings] == [
+        "kernel",
+        "intensity declared (FLOPs / bytes)",
+        "intensity actual (FLOPs / bytes)",
+        "limiting regime",
+        "performance",
+        "of roof",
+        "of compute peak",
+        "source of FLOPs / bytes",
+    ]
+    assert [[cell.text for cell in row] for row in grid.rows] == [
+        [
+            "distinct",
+            "0.200 (4.80 M / 24.0 MB)",
+            "0.125 (5.00 M / 40.0 MB)",
+            "DRAM bandwidth",
+            "2.50 GFLOP/s",
+            "32 %",
+            "0.9 %",
+            "scaled / modelled",
+        ],
+        [
+            "resident",
+            "0.0833 (2.00 k / 24.0 kB)",
+            "no DRAM traffic (2.00 k / 0 B)",
+            "f64 compute",
+            "20.0 GFLOP/s",
+            "15 %",
+            "15 %",
+            "instrumented / modelled",
+        ],
+    ]
+
+
+def test_a_kernel_without_flops_performs_bytes_per_second() -> None:
+    copy = result(
+        "copy", seconds=0.01, declared=(0, 320), counted=measurement(0, (traffic("a", read=320_000_000),))
+    )
+    ((cell,),) = table.grid(results(copy), ["performance"]).rows
+    assert (cell.text, cell.value) == ("32.0 GB/s", 0)
+
+
+def test_a_dot_above_its_roof_is_strong_in_every_document() -> None:
+    whole = results(ABOVE)
+    assert "<strong>109 %</strong>" in table.html(whole)
+    assert r"\textbf{109 \%}" in table.latex(whole)
+
+
+def test_findings_and_ledger_are_columns_and_stand_below() -> None:
+    finding = FindingResult("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
+    whole = results(result(findings=(finding,)), result("plain"))
+    frame = table.frame(whole, ["kernel", "findings", "finding", "try", "gain", "ledger"])
+    assert list(frame.iloc[0]) == [
+        "triad",
+        "write-allocate",
+        "lines of a are read",
+        "non-temporal stores",
+        1.33,
+        "480 MB declared, +160 MB write-allocate (a) = 640 MB",
+    ]
+    assert frame.loc[1, ["findings", "finding", "gain"]].isna().all()
+    line = "triad: lines of a are read; try: non-temporal stores (up to 1.33 times as fast)"
+    assert f"- {line}" in table.markdown(whole)
+    assert line in drawn(whole, 160)
+
+
+def test_kernels_of_two_machines_stand_in_one_table() -> None:
+    cpu, gpu = results(result("cpu")), results(result("gpu"))
+    gpu = replace(gpu, machine=replace(gpu.machine, name="a GPU"))
+    frame = table.frame([cpu, gpu])
+    assert list(zip(frame["kernel"], frame["machine"], strict=True)) == [
+        ("cpu", "2-core Zen 5 VM"),
+        ("gpu", "a GPU"),
+    ]
+    for text in (drawn([cpu, gpu], 80), drawn([cpu, gpu], 160), table.markdown([cpu, gpu])):
+        assert "a GPU" in text
+        assert "2-core Zen 5 VM" in text
+
+
+def test_two_runs_on_one_machine_are_told_apart_by_their_time() -> None:
+    first = results(result())
+    second = replace(first, created="2026-02-03T04:05:06+00:00")
+    assert list(table.frame([first, second])["created"]) == [first.created, second.created]
 
 
 def test_no_dram_traffic_is_said_in_words() -> None:
