@@ -145,6 +145,8 @@ class Measurement:
     dram_read_bytes: Count
     dram_write_bytes: Count
     write_allocate_bytes: Count
+    core_l1_bytes: Count = Count(None, "unavailable", "none", "this counter does not count loads and stores")
+    """What instructions load and store; of a cache model the other bytes are whole lines."""
     flops_by: tuple[FlopClass, ...] = ()
     arrays: tuple[ArrayTraffic, ...] = ()
     unruled: tuple[tuple[str, int], ...] = ()

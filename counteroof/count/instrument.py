@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
 from .base import Count, Measurement, unavailable
+from .core_bytes import core_bytes
 from .flop_count import Convention, FlopCount, count_flops
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     KernelFailed
         If the kernel contains something the engine cannot run, or faults under it.
     """
-    from ..instrument.engine import Engine
+    from ..instrument.engine import Engine, xsave_bytes
 
     machine: Machine = options["machine"]
     detail: Detail = options.get("detail", "bytes")
@@ -88,6 +89,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         if uncounted:
             raise KernelFailed("unsupported", f"not all of it can be counted: {uncounted}")
         counted = count_flops(engine.executed(), convention, machine.cpu)
+        at_core = core_bytes(engine.executed(), xsave_bytes())
         by_thread: tuple[int, ...] = (counted.flops,)
         if engine.threads > 1:
             each = (count_flops(engine.executed(n), convention, machine.cpu) for n in range(engine.threads))
@@ -106,6 +108,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         by_thread,
         seconds / native_seconds if native_seconds else None,
     )
+    measurement = replace(measurement, core_l1_bytes=at_core)
     if unlike_native:
         measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
     if threads_used > 1 or detail != "lines" or model is None:

@@ -225,6 +225,10 @@ class Reader:
                     written |= 1 << number
         return used, tuple(self._accesses(instruction, info)), tuple(_steps(instruction, written))
 
+    def accesses(self, instruction: ix.Instruction) -> tuple[Access, ...]:
+        """Return the memory accesses of one instruction, wherever it stands."""
+        return tuple(self._accesses(instruction, self._info.info(instruction)))
+
     def _accesses(self, instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
         mnemonic = instruction.mnemonic
         if mnemonic in PREFETCHES or mnemonic in FLUSHES:

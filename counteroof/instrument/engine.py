@@ -86,7 +86,7 @@ class Engine:
             ffi,
             lib,
             detail,
-            xsave_bytes=_xsave_bytes(),
+            xsave_bytes=xsave_bytes(),
             wide_masks="avx512bw" in features,
             lanes_of=self._lanes_of,
             native=native_code,
@@ -279,7 +279,7 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-def _xsave_bytes() -> int:
+def xsave_bytes() -> int:
     """Return what ``xsave`` writes with the features this system has enabled."""
     from ..native import lib
 

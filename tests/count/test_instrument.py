@@ -55,6 +55,14 @@ def test_executed_flops_equal_the_closed_form(kernel: KernelSpec) -> None:
     assert measurement.dram_read_bytes.value is None  # no addresses were recorded, so nothing is claimed
 
 
+def test_the_core_loads_and_stores_24_bytes_an_element_of_a_triad() -> None:
+    (case,) = named("triad").cases(overrides={"n": N})
+    for detail in ("flops", "bytes"):
+        measurement = counted(case, detail=detail)
+        assert measurement.core_l1_bytes.status == "instrumented"
+        assert measurement.core_l1_bytes.value == pytest.approx(24 * N, rel=1e-3)
+
+
 def test_triad_moves_32_bytes_an_element_of_which_8_are_write_allocate() -> None:
     measurement = on_small_machine("triad")
     assert measurement.dram_read_bytes.value == pytest.approx(24 * N, rel=1e-3)
