@@ -62,9 +62,9 @@ class Event:
         return self.cpu >= 0
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> tuple[str, int]:
         """What events of one group have in common."""
-        return self.pmu, self.type, self.cpu
+        return self.pmu, self.cpu
 
     def __str__(self) -> str:
         return f"{self.name} ({self.pmu}{f', CPU {self.cpu}' if self.system else ''})"
@@ -227,7 +227,7 @@ def plan_passes(
     alone
         Events that are to be in a group of their own, because in company they never came on a counter.
     """
-    by_place: dict[tuple[str, int, int], list[Event]] = {}
+    by_place: dict[tuple[str, int], list[Event]] = {}
     for event in dict.fromkeys(events):
         by_place.setdefault(event.place, []).append(event)
     apart = set(alone)
