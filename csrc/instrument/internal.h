@@ -62,10 +62,22 @@ void instrument_text_end(void);
 void instrument_restorer(void);
 uint64_t instrument_call_on(uint64_t (*function)(uint64_t), uint64_t argument, uint64_t stack);
 
-/* runtime.c */
+/* blocks.c */
 int instrument_in_code_cache(uint64_t address);
 struct block *instrument_block_of(uint64_t host);
+uint64_t instrument_block_total(void);
+void instrument_free_blocks(void);
+
+/* lookup.c */
+void instrument_set_translator(uint64_t (*translate)(uint64_t));
 void instrument_resolve_target(struct state *state, struct saved_registers *registers);
+void instrument_free_map(void);
+
+/* entries.c */
+void instrument_free_entries(void);
+
+/* runtime.c */
+uint64_t instrument_block_signals(void);
 void instrument_escape(struct state *state, int status);
 void instrument_begin(struct state *state);
 void instrument_end(struct state *state, uint64_t safe_guest);
@@ -113,6 +125,7 @@ void instrument_submit_of(struct state *state);
 /* consume.c */
 int instrument_consumer_start(struct cachesim *model);
 void instrument_consumer_stop(void);
+void instrument_reset_accesses(void);
 void instrument_enqueue(struct chunk *chunk);
 void instrument_wait_idle(void);
 extern uint64_t instrument_thread_return; /* where the C library goes on when a thread's function has returned */

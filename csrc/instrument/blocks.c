@@ -1,0 +1,167 @@
+/* Translated blocks: the memory their code is in, what is known of each, and how often each ran. */
+#define _GNU_SOURCE
+#if defined(__x86_64__)
+#include "instrument/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct block *instrument_segments[BLOCK_SEGMENTS];
+static uint64_t block_total, lane_group_total;
+
+uint64_t instrument_block_total(void) { return block_total; }
+
+/* ---- code regions ---- */
+
+#define REGIONS 64
+static struct { uint64_t start, end; } regions[REGIONS];
+static unsigned region_count;
+
+int instrument_in_code_cache(uint64_t address) {
+    for (unsigned i = 0; i < region_count; i++)
+        if (address >= regions[i].start && address < regions[i].end) return 1;
+    return 0;
+}
+
+/* Map executable memory within 2 GiB of `near`, below it if possible; 0 if there is no room. */
+uint64_t instrument_map(uint64_t near, uint64_t bytes) {
+    if (region_count == REGIONS) return 0;
+    for (uint64_t distance = 1u << 24; distance < 0x70000000u; distance += 1u << 24)
+        for (int above = 0; above < 2; above++) {
+            uint64_t wanted = (above ? near + distance : near - distance) & ~0xfffull;
+            if (!above && near < distance) continue;
+            void *p = mmap((void *)wanted, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+            if (p == MAP_FAILED) continue;
+            if ((uint64_t)p != wanted) { /* a kernel before 4.17 takes the flag for a hint */
+                munmap(p, bytes);
+                continue;
+            }
+            regions[region_count].start = wanted;
+            regions[region_count].end = wanted + bytes;
+            __atomic_add_fetch(&region_count, 1, __ATOMIC_RELEASE);
+            return wanted;
+        }
+    return 0;
+}
+
+void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { memcpy((void *)address, code, bytes); }
+
+/* Set the displacement of a jump. The translator keeps it 4-byte aligned, so other threads see the old or the new one
+   (Intel SDM volume 3, section 8.1.1: aligned doublewords are written atomically). */
+void instrument_patch(uint64_t site, int32_t relative) {
+    __atomic_store_n((int32_t *)site, relative, __ATOMIC_RELEASE);
+}
+
+/* ---- blocks ---- */
+
+int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
+                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
+                             const struct instrument_loop_register *loop_registers) {
+    uint64_t id = block_total;
+    if (id >= STATE_COUNTER_LIMIT || id >= (uint64_t)BLOCK_SEGMENT * BLOCK_SEGMENTS) return -5;
+    if (!instrument_segments[id / BLOCK_SEGMENT]) {
+        instrument_segments[id / BLOCK_SEGMENT] = calloc(BLOCK_SEGMENT, sizeof(struct block));
+        if (!instrument_segments[id / BLOCK_SEGMENT]) return -2;
+    }
+    struct block *b = instrument_block_at(id);
+    b->info = *info;
+    b->accesses = malloc(info->accesses * sizeof *accesses + 1);
+    b->lanes = malloc(info->lane_groups * sizeof *lanes + 1);
+    b->first_lane_group = (uint32_t)lane_group_total;
+    if (lane_group_total + info->lane_groups > LANE_LIMIT) return -5;
+    lane_group_total += info->lane_groups;
+    b->places = malloc(info->places * sizeof *places + 1);
+    b->borrowed = malloc(info->borrowed * sizeof *borrowed + 1);
+    b->changes = malloc(info->changes * sizeof *changes + 1);
+    b->loop_registers = malloc(info->loop_registers * sizeof *loop_registers + 1);
+    if (!b->accesses || !b->lanes || !b->places || !b->borrowed || !b->changes || !b->loop_registers) return -2;
+    b->number = (uint32_t)id;
+    memcpy(b->changes, changes, info->changes * sizeof *changes);
+    memcpy(b->loop_registers, loop_registers, info->loop_registers * sizeof *loop_registers);
+    memcpy(b->places, places, info->places * sizeof *places);
+    memcpy(b->borrowed, borrowed, info->borrowed * sizeof *borrowed);
+    memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
+    memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);
+    int plain = !info->loop && !info->lane_groups;
+    for (uint32_t i = 0; i < info->accesses; i++) plain &= !accesses[i].form && !accesses[i].address32 && !accesses[i].segment;
+    if (plain) {
+        b->plain = malloc(info->accesses * sizeof *b->plain + 1);
+        if (!b->plain) return -2;
+        for (uint32_t i = 0; i < info->accesses; i++)
+            b->plain[i] = (struct instrument_plain){accesses[i].delta, accesses[i].bytes,
+                                                    accesses[i].base,  accesses[i].index,
+                                                    accesses[i].scale, accesses[i].kind};
+    }
+    __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
+    return (int64_t)id;
+}
+
+static struct state *state_of(uint32_t thread) {
+    struct state *s = instrument_all_states();
+    while (s && s->number != thread) s = s->next;
+    return s;
+}
+
+uint32_t instrument_inside(uint32_t thread) {
+    struct state *s = state_of(thread);
+    return s && s->in_use && (s->taken || s->entry_top != s->entry_bottom) ? s->thread : 0;
+}
+
+uint32_t instrument_threads(void) { return instrument_all_states() ? instrument_all_states()->number + 1 : 0; }
+
+int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) {
+    struct state *s = state_of(thread);
+    if (!s || blocks > block_total) return -5;
+    const uint64_t *counters = (const uint64_t *)((char *)s + STATE_COUNTERS);
+    for (uint64_t i = 0; i < blocks; i++) out[i] = counters[i] + s->recorded[i];
+    return (int64_t)blocks;
+}
+
+uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) {
+    struct state *s = state_of(thread);
+    return s ? s->lanes[instrument_block_at(block)->first_lane_group + group] : 0;
+}
+
+/* Zero all counts; call when nothing runs and everything is drained. */
+void instrument_reset(void) {
+    for (struct state *s = instrument_all_states(); s; s = s->next) {
+        memset((char *)s + STATE_COUNTERS, 0, block_total * 8);
+        memset(s->recorded, 0, block_total * sizeof *s->recorded);
+        memset(s->lanes, 0, lane_group_total * sizeof *s->lanes);
+    }
+    instrument_reset_accesses();
+    instrument_reset_partials();
+}
+
+struct block *instrument_block_of(uint64_t host) {
+    for (uint64_t i = 0; i < block_total; i++) {
+        struct block *b = instrument_block_at(i);
+        if (host >= b->info.host && host < b->info.host + b->info.host_bytes) return b;
+    }
+    return NULL;
+}
+
+void instrument_free_blocks(void) {
+    for (uint64_t i = 0; i < block_total; i++) {
+        struct block *block = instrument_block_at(i);
+        free(block->accesses);
+        free(block->lanes);
+        free(block->places);
+        free(block->plain);
+        free(block->borrowed);
+        free(block->changes);
+        free(block->loop_registers);
+    }
+    for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
+        free(instrument_segments[i]);
+        instrument_segments[i] = NULL;
+    }
+    block_total = lane_group_total = 0;
+    for (unsigned i = 0; i < region_count; i++) munmap((void *)regions[i].start, regions[i].end - regions[i].start);
+    region_count = 0;
+}
+
+#endif
