@@ -90,6 +90,21 @@ def triad(**fields: Any) -> Measurement:
     return measurement(2 * N, arrays, **fields)
 
 
+def counted_by_hardware(**fields: Any) -> Measurement:
+    """Return the triad's numbers as a hardware counter would have them."""
+    source = "core events"
+    values = {
+        "flops": Count(2 * N, "counted", source),
+        "issued_flops": Count(2 * N, "counted", source),
+        "dram_read_bytes": Count(24 * N, "counted", "memory controllers"),
+        "dram_write_bytes": Count(8 * N, "counted", "memory controllers"),
+        "arrays": (),
+        "counter": "perf",
+        **fields,
+    }
+    return replace(triad(), **values)
+
+
 def bandwidth(
     name: str, gigabytes: float, *, level: str = "dram", threads: int = 1, **fields: Any
 ) -> Ceiling:

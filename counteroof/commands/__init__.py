@@ -26,6 +26,7 @@ COMMANDS = {
     "table": "Print the table of a finished run again.",
     "plot": "Draw the roofline of a finished run again.",
     "report": "Write all files of a finished run again.",
+    "compare": "Compare runs kernel by kernel: time, FLOPs, bytes, ledger, findings.",
 }
 """Subcommands and their first lines: here, so that ``--help`` need not import them (a test compares them)."""
 

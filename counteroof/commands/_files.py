@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fnmatch
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,11 @@ import click
 from .. import files, jsonio
 from .. import results as results_file
 from ..errors import BadInput
-from ..results import Results
+from ..results import KernelResult, Results
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ..run.execute import KernelRun
 
 RESULTS = "results.json"
@@ -89,10 +93,46 @@ def show(results: Results, *, as_json: bool = False) -> None:
 
 
 def print_table(runs: Sequence[Results], keys: Sequence[str] | None = None) -> None:
-    """Print the table of runs as wide as the terminal; where there is none, as wide as it must be."""
-    from rich.console import Console
-
+    """Print the table of runs."""
     from ..report import table
 
+    print_wide(lambda width: table.terminal(runs, width, keys))
+
+
+def print_wide(drawn: Callable[[int], RenderableType]) -> None:
+    """Print what is drawn for the width of the terminal; what is wider than that is not cut."""
+    from rich.console import Console
+
     width = shutil.get_terminal_size((120, 40)).columns
-    Console(width=width).print(table.terminal(runs, width, keys), soft_wrap=True)
+    Console(width=width).print(drawn(width), soft_wrap=True)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the words of a list such as ``size,threads``."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def load_kernels(path: Path, patterns: Sequence[str]) -> Results:
+    """Return the results in a file or folder, only those kernels whose names or labels match a pattern.
+
+    Raises
+    ------
+    BadInput
+        If the file is none, or a pattern matches none of its kernels.
+    """
+    file = find_results(path)
+    found = results_file.load(file)
+    for pattern in patterns:
+        if not any(_matches(kernel, pattern) for kernel in found.kernels):
+            known = ", ".join(kernel.label for kernel in found.kernels[:40]) or "none"
+            raise BadInput(f"no kernel of {file} matches {pattern!r}; the kernels are: {known}")
+    kernels = (
+        kernel
+        for kernel in found.kernels
+        if not patterns or any(_matches(kernel, pattern) for pattern in patterns)
+    )
+    return dataclasses.replace(found, kernels=tuple(kernels))
+
+
+def _matches(kernel: KernelResult, pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (kernel.name, kernel.label))

@@ -51,7 +51,7 @@ def command(results: tuple[Path, ...], form: str, columns: str | None) -> int:
     if columns == "help":
         click.echo("\n".join(selection.listing()))
         return DONE
-    keys = None if columns is None else selection.columns_named(_names(columns))
+    keys = None if columns is None else selection.columns_named(_files.listed(columns))
     paths = results or (Path("counteroof-out"),)
     runs = [results_file.load(_files.find_results(path)) for path in paths]
     if form == "text":
@@ -59,7 +59,3 @@ def command(results: tuple[Path, ...], form: str, columns: str | None) -> int:
     else:
         click.echo(getattr(table, form)(runs, keys), nl=False)
     return DONE
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

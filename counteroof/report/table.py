@@ -204,7 +204,7 @@ def terminal(runs: Runs, width: int, keys: Sequence[str] | None = None) -> Rende
                 heading = printable(f"{kernel.label}: source lines")
                 parts += [Text(""), Text(heading, style="bold"), *_lines(found, width)]
         for heading, lines in _sections(results):
-            listing = "\n".join(_hanging(printable(line), width) for line in lines)
+            listing = "\n".join(hanging(printable(line), width) for line in lines)
             parts += [Text(""), Text(heading, style="bold"), Text(listing, no_wrap=True)]
     return Group(*parts)
 
@@ -258,7 +258,7 @@ def _in_full(cut: dict[str, str], width: int) -> list[RenderableType]:
     shown = [f"{short} is {full}" for full, short in cut.items() if short != full]
     if not shown:
         return []
-    listing = "\n".join(_hanging(line, width) for line in shown)
+    listing = "\n".join(hanging(line, width) for line in shown)
     return [Text(""), Text("names in full", style="bold"), Text(listing, no_wrap=True)]
 
 
@@ -274,7 +274,8 @@ def _stacks(
     return [(_HEADINGS.get(key, columns[key].heading.replace(" ", "\n", 1)), (key,)) for key in shown]
 
 
-def _hanging(line: str, width: int) -> str:
+def hanging(line: str, width: int) -> str:
+    """Return a line of a list, as wide as the terminal, its later lines below the text of the first."""
     return textwrap.fill(line, max(width, 20), initial_indent=" - ", subsequent_indent="   ")
 
 
