@@ -110,7 +110,12 @@ def ledger(
 
 
 def dram_bytes(measurement: Measurement) -> Count:
-    """Return the bytes read from and written to memory, together; unavailable if either is."""
+    """Return the bytes read from and written to memory, together; unavailable if either is.
+
+    Some counters have only the sum.
+    """
+    if measurement.dram_bytes is not None:
+        return measurement.dram_bytes
     read, write = measurement.dram_read_bytes, measurement.dram_write_bytes
     if read.value is None:
         return read

@@ -47,10 +47,13 @@ def unavailable(source: str, reason: str) -> Count:
 
 @dataclass(frozen=True)
 class FlopClass:
-    """FLOPs of one kind: precision (f16, bf16, f32, f64, x87), width in bits (0: scalar), operation."""
+    """FLOPs of one kind: precision (f16, bf16, f32, f64, x87), width in bits (0: scalar), operation.
+
+    Hardware counters tell some of these apart: an unknown width is ``None``, an unknown operation ``any``.
+    """
 
     precision: str
-    width: int
+    width: int | None
     op: str
     flops: int
     counted: bool = True
@@ -165,3 +168,9 @@ class Measurement:
     """Seconds of the counted call over seconds of the native call."""
     notes: tuple[str, ...] = field(default=())
     """Assumptions a reader must know, such as the cache geometry used."""
+    cycles: Count | None = None
+    """Clock cycles in which the kernel's threads ran; ``None`` from counters that know no time."""
+    dram_bytes: Count | None = None
+    """Bytes read and written together, from a counter that does not tell them apart; else ``None``."""
+    hardware_flops: int | None = None
+    """FLOPs as this processor's own counters would report them, by the engine's rules; ``None``: unknown."""

@@ -14,15 +14,20 @@ if TYPE_CHECKING:
     from ..instrument.flops import FlopRule
 
 
+BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "x87": 80}
+"""Bits of one element, by precision."""
+
+
 @dataclass(frozen=True)
 class FlopCount:
-    """FLOPs of one call, summed over instructions."""
+    """FLOPs of one call, summed over instructions; ``hardware_flops`` as the CPU's counters would have it."""
 
     flops: int
     issued_flops: int
     instructions: int
     by: tuple[FlopClass, ...]
     unruled: tuple[tuple[str, int], ...]
+    hardware_flops: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Convention:
         amd = "AMD" in cpu.upper() or "EPYC" in cpu.upper()
         self._vendor: Literal["amd", "intel"] = "amd" if amd else "intel"
 
+    def hardware(self, item: Executed, rule: FlopRule) -> int:
+        """Return what this processor's counters would report for an executed instruction."""
+        return item.times * rule.hardware_flops(self._vendor)
+
     def of(self, item: Executed) -> InstructionFlops:
         """Return the FLOPs of an executed instruction."""
         from ..instrument.flops import rule_for
@@ -65,7 +74,7 @@ class Convention:
             return InstructionFlops(None)
         active = item.times * rule.lanes if item.active_lanes is None else item.active_lanes
         if self._hardware:
-            flops = counted = item.times * rule.hardware_flops(self._vendor)
+            flops = counted = self.hardware(item, rule)
         else:
             flops = active * rule.flops_per_lane
             counted = flops if rule.in_total else 0
@@ -90,7 +99,7 @@ def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> Flop
     names = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
     by: Counter[tuple[str, int, str, bool]] = Counter()
     unruled: Counter[str] = Counter()
-    total = issued = instructions = 0
+    total = issued = instructions = hardware = 0
     for item in executed:
         instructions += item.times
         counted = rules.of(item)
@@ -100,6 +109,7 @@ def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> Flop
                 unruled[names.get(item.instruction.mnemonic, "?").lower()] += item.times
             continue
         total += counted.flops
+        hardware += rules.hardware(item, rule)
         if rule.in_total:
             issued += item.times * rule.issued_flops
         by[rule.precision, rule.width, rule.op, rule.in_total] += counted.all_flops
@@ -108,4 +118,4 @@ def count_flops(executed: Iterable[Executed], convention: str, cpu: str) -> Flop
         for (precision, width, op, in_total), flops in sorted(by.items())
         if flops
     )
-    return FlopCount(total, issued, instructions, classes, tuple(sorted(unruled.items())))
+    return FlopCount(total, issued, instructions, classes, tuple(sorted(unruled.items())), hardware)

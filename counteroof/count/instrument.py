@@ -221,6 +221,7 @@ def _measurement(
         flops_by_thread=by_thread,
         slowdown=slowdown,
         notes=tuple(notes),
+        hardware_flops=counted.hardware_flops,
         **traffic,
     )
 

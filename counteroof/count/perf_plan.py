@@ -22,8 +22,10 @@ from .pmus import (
 
 CHANNEL_BYTES_PER_SECOND = 8 * 8.8e9
 """More than any memory channel of 64 bits carries: DDR5-8800, the fastest that servers take (MRDIMM)."""
-SOCKET_BYTES_PER_SECOND = 3e12
-"""More than the memory of any socket delivers whose controllers are counted together."""
+CONTROLLER_CHANNELS = 2
+"""Channels that hang on one controller at most (sub-channels or pseudo-channels, from Sapphire Rapids on)."""
+SOCKET_BYTES_PER_SECOND = 1e12
+"""More than the memory of any socket delivers whose controllers are counted together (Grace: 0.5e12)."""
 GENERIC = {"instructions": 1, "cycles": 0}
 """The kernel's own codes, which every core's driver translates: PERF_COUNT_HW_INSTRUCTIONS, _CPU_CYCLES."""
 _HARDWARE = 0  # PERF_TYPE_HARDWARE
@@ -256,9 +258,10 @@ class _Planner:
         if not terms:
             return None
         split = all(fact.direction in ("read", "write") for fact in facts)
-        per_controller = CHANNEL_BYTES_PER_SECOND if one.scope.startswith("mc") else SOCKET_BYTES_PER_SECOND
-        # two channels hang on some controllers (sub-channels or pseudo-channels, from Sapphire Rapids on)
-        return Source(set_name, tuple(terms), split, 2 * controllers * per_controller, tuple(notes))
+        each = SOCKET_BYTES_PER_SECOND
+        if one.scope.startswith("mc"):
+            each = CONTROLLER_CHANNELS * CHANNEL_BYTES_PER_SECOND
+        return Source(set_name, tuple(terms), split, controllers * each, tuple(notes))
 
     def bytes_of(self, one: EventSet, pmu: Pmu, fact: EventFact) -> float:
         from_firmware = firmware_bytes(pmu, fact) if one.firmware_scale else None

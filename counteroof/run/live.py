@@ -120,6 +120,14 @@ class LiveCall:
         self._end_copy()
         return float(seconds)
 
+    def counted_seconds(self, loops: int, groups: Any, count: int) -> float:
+        """Return the seconds of ``loops`` calls with ``count`` groups of perf_event around them."""
+        ranges = self._ranges if self.plan.cold else ffi.NULL
+        number = len(self._ranges) if self.plan.cold else 0
+        seconds = lib.perf_count_calls(self.function, self.frame, loops, ranges, number, groups, count)
+        self._end_copy()
+        return float(seconds)
+
     def _end_copy(self) -> None:
         """End this process if it is a copy of ours that the kernel made by fork(), and then returned."""
         if os.getpid() != self._process:
