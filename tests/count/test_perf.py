@@ -279,7 +279,7 @@ def test_reads_that_a_core_sees_are_a_lower_bound_and_no_total(tmp_path: Path) -
 
 
 def gaussian(n: int) -> int:
-    """Return the FLOPs of a Gaussian elimination as a Zen 4 counts them: an FMA is two, whatever the width."""
+    """Return the FLOPs of a Gaussian elimination as a Zen 4 counts them: an FMA is two, at any width."""
     return 2 * sum(j * j for j in range(n)) + (17 * n * n + 3 * n) // 2 + 7
 
 
