@@ -44,8 +44,8 @@ def label_ceilings(paper: Paper, axes: Axes, panel: Panel, *, apart: bool) -> No
     """Write what each ceiling is, and mark the ridges; those with the fewest places first."""
     _label_computes(paper, axes, panel)
     if apart:
-        for ceiling in panel.bandwidths:
-            _label_slope(paper, axes, panel, (ceiling,), above=True)
+        for group in _slopes_together(paper, axes, panel):
+            _label_slope(paper, axes, panel, group, above=True)
     else:
         _label_bandwidths(paper, axes, panel)
     _mark_ridges(paper, axes, panel, apart)
@@ -82,13 +82,15 @@ def _draw_before(paper: Paper, axes: Axes, panel: Panel) -> None:
 
 
 def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel, apart: bool) -> None:
+    coloured = len({one.level for one in panel.bandwidths}) > 1
+    lower = style.ROOF if apart else style.LOWER
     for index, ceiling in enumerate(panel.bandwidths):
         start, end = _bandwidth_ends(paper, axes, panel, ceiling)
         xs, ys = zip(start, end, strict=True)
         axes.plot(
             xs,
             ys,
-            color=style.LOWER if index and not apart else style.ROOF,
+            color=style.slope(ceiling.level) if coloured else lower if index else style.ROOF,
             linewidth=(1.2 if apart else 0.7) if index else 1.8,
             linestyle="-" if apart or not index else "--",
             zorder=2,
@@ -150,11 +152,13 @@ def _label_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
 
 
 def _label_slope(paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceiling], *, above: bool) -> None:
-    """Write one label beside the lowest of these lines: in one row, else in more, else anywhere."""
-    start, end = _bandwidth_ends(paper, axes, panel, ceilings[-1])
+    """Write one label beside these lines (highest first): in one row, else in more, else anywhere."""
+    start, end = _bandwidth_ends(paper, axes, panel, ceilings[0 if above else -1])
     start_px, end_px = paper.pixels(axes, *start), paper.pixels(axes, *end)
     angle = math.degrees(math.atan2(end_px[1] - start_px[1], end_px[0] - start_px[0]))
     colour = style.ROOF if above else style.LOWER
+    if len(ceilings) == 1 and len({one.level for one in panel.bandwidths}) > 1:
+        colour = style.slope(ceilings[0].level)
     name = f"ceiling:{ceilings[0].name}"
     words = ceiling_label(*ceilings)
     text = paper.text(words, style.FONT - 1, colour, name, angle)
@@ -242,6 +246,23 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
             _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
         else:
             paper.put(text, box)
+
+
+def _slopes_together(paper: Paper, axes: Axes, panel: Panel) -> list[list[Ceiling]]:
+    """Return the bandwidths, highest first, in groups between whose lines there is no room for a label."""
+    groups: list[list[Ceiling]] = []
+    last = (math.inf, math.inf)
+    for ceiling in panel.bandwidths:
+        start, end = (paper.pixels(axes, *one) for one in _bandwidth_ends(paper, axes, panel, ceiling))
+        angle = math.atan2(end[1] - start[1], end[0] - start[0])
+        # how far the line is from that above it, at a right angle
+        gap = abs((last[1] - start[1]) * math.cos(angle) - (last[0] - start[0]) * math.sin(angle))
+        if groups and gap < paper.points(style.FONT) * 1.4:
+            groups[-1].append(ceiling)
+        else:
+            groups.append([ceiling])
+        last = start
+    return groups
 
 
 def _middle(box: Box) -> float:

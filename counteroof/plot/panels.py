@@ -33,6 +33,7 @@ SPREAD = 0.8
 
 DRAM_X = "FLOP per byte of DRAM traffic"
 NO_DRAM = "no DRAM traffic"
+SHARES = "percentages: share of the roof that binds"
 DECLARED = "hollow: as declared; arrow: to executed FLOPs and actual bytes"
 
 Level = Literal["l1", "l2", "l3", "dram"]
@@ -266,6 +267,8 @@ def ceiling_label(*ceilings: Ceiling) -> str:
     Words that all names begin with are said once. Of more than four (highest first) only the highest and the
     lowest are named.
     """
+    if len({ceiling.threads for ceiling in ceilings}) > 1:
+        return ", ".join(map(ceiling_label, ceilings))
     if len(ceilings) > _MOST_TOGETHER:
         both = ceiling_label(ceilings[0], ceilings[-1])
         together = f"{len(ceilings)} of them, {conditions(*ceilings)}"
@@ -305,7 +308,7 @@ def subtitle(results: Results) -> str:
     }
     parts = [f"{what} {' or '.join(found)}" for what, found in statuses.items() if found]
     parts.append("roofs measured" + (f" {results.machine.measured}" if results.machine.measured else ""))
-    parts.append("percentages: share of the roof that binds")
+    parts.append(SHARES)
     return "; ".join(parts)
 
 

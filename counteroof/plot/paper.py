@@ -54,6 +54,8 @@ class Paper:
         self.texts: list[Box] = []
         self.filled: dict[int, Point] = {}
         """Pixel position of each kernel's filled marker, by the key of its dot."""
+        self.strip_end = 0.0
+        """Right end of the markers that are in the strip, in pixels."""
         self._lines: list[NDArray[np.float64]] = []
 
     def points(self, size: float) -> float:
@@ -75,10 +77,19 @@ class Paper:
         return float(fx), float(fy)
 
     def marker(
-        self, axes: Axes, x: float, y: float, look: style.Look, *, hollow: bool, name: str, key: int | None
+        self,
+        axes: Axes,
+        x: float,
+        y: float,
+        look: style.Look,
+        *,
+        name: str,
+        key: int | None,
+        hollow: bool = False,
+        size: float = style.MARKER,
     ) -> None:
         """Draw a marker and reserve its box; with a key it is the one a dot's label and arrow go to."""
-        size = style.HOLLOW if hollow else style.MARKER
+        size = style.HOLLOW if hollow else size
         axes.plot(
             [x],
             [y],
@@ -96,6 +107,8 @@ class Paper:
         px, py = self.pixels(axes, x, y)
         radius = self.points(size) / 2 + PAD
         self.obstacles.append(Box(px - radius, py - radius, px + radius, py + radius))
+        if axes is not self.axes:
+            self.strip_end = max(self.strip_end, px + radius)
         if key is not None:
             self.filled[key] = (px, py)
 

@@ -294,8 +294,10 @@ def _draw_markers(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[D
             )
             paper.line(paper.pixels(axes, min(ends), y), paper.pixels(axes, max(ends), y), 1.0)
         for level, intensity in dot.others:
-            paper.marker(axes, intensity, y, style.LEVELS[level], hollow=False, name=dot.name, key=None)
-        paper.marker(where, x, y, look, hollow=False, name=dot.name, key=dot.key)
+            size = style.LEVEL_SIZES[level]
+            paper.marker(axes, intensity, y, style.LEVELS[level], name=dot.name, key=None, size=size)
+        size = style.LEVEL_SIZES[dot.level] if dot.level else style.MARKER
+        paper.marker(where, x, y, look, name=dot.name, key=dot.key, size=size)
 
 
 def _draw_origin(
@@ -384,7 +386,7 @@ def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot
     strip = paper.box(aside)
     wanted = [paper.filled[dot.key][1] for dot in residents]
     centres = stack([height for _, height in sizes], wanted, strip.y0, strip.y1)
-    left = max(paper.filled[dot.key][0] for dot in residents) + paper.points(style.MARKER) * 1.6
+    left = paper.strip_end + paper.points(style.MARKER)
     if centres is None or left + max(width for width, _ in sizes) > strip.x1:
         for text in texts:
             text.remove()

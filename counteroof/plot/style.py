@@ -56,6 +56,14 @@ LEVELS: dict[str, Look] = {
 }
 """By the boundary whose bytes are meant."""
 
+LEVEL_SIZES = {"l1": 10.5, "l2": 9.0, "l3": 7.5, "dram": 6.0}
+"""Points of a level's marker; the outer ones ring the inner ones where they coincide."""
+
+
+def slope(level: str | None) -> str:
+    """Return the colour of the bandwidth of a level, where a picture has those of several."""
+    return LEVELS[level].colour if level in LEVELS else ROOF
+
 
 @contextmanager
 def themed() -> Iterator[None]:

@@ -24,12 +24,25 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from counteroof.machine.model import Ceiling
-from counteroof.plot import roofline, style
+from counteroof.plot import roofline, style, views
 from counteroof.plot.panels import picture
 from counteroof.results import KernelResult, Results, Seconds
 from counteroof.roofline import Placement
 
-from ..factories import CEILINGS, N, bandwidth, compute, failed, measurement, result, results, traffic
+from ..factories import (
+    CEILINGS,
+    N,
+    bandwidth,
+    compute,
+    failed,
+    instrumented,
+    measurement,
+    modelled,
+    result,
+    results,
+    traffic,
+)
+from .test_views import LEVEL_CEILINGS
 
 # fmt: off
 NAMES = [
@@ -438,3 +451,102 @@ def test_pictures_come_as_pdf_too_and_the_same_each_time(tmp_path: Path) -> None
     (other,) = roofline.save(results(result()), tmp_path / "b", formats=("pdf",))
     assert one.read_bytes().startswith(b"%PDF")
     assert one.read_bytes() == other.read_bytes()
+
+
+def with_levels(kernels: list[KernelResult], seed: int = 5) -> list[KernelResult]:
+    """Give crowded kernels bytes at every boundary."""
+    chance = random.Random(seed)
+    found = []
+    for kernel in kernels:
+        flops = kernel.flops.value or 0
+        counts = {
+            "core_l1_bytes": instrumented(int(flops / chance.uniform(0.03, 2))),
+            "l1_l2_bytes": modelled(int(flops / chance.uniform(0.05, 10))),
+            "l2_l3_bytes": modelled(int(flops / 10 ** chance.uniform(-1, 3))),
+        }
+        counters = {name: replace(one, **counts) for name, one in kernel.counters.items()}
+        found.append(replace(kernel, counters=counters))
+    return found
+
+
+def sweep(count: int) -> list[KernelResult]:
+    """Return kernels at several sizes each, ``count`` results in all."""
+    kernels = crowd(count, resident=0.2)
+    return [
+        replace(
+            kernel,
+            name=NAMES[index // 6],
+            params={"n": 10 ** (index % 6)},
+            placement=replace(kernel.placement, precision="f64") if kernel.placement else None,
+        )
+        for index, kernel in enumerate(kernels)
+    ]
+
+
+def elsewhere(kernels: list[KernelResult], seed: int = 9) -> list[KernelResult]:
+    """Return the kernels as another run may have found them."""
+    chance = random.Random(seed)
+    found = []
+    for kernel in kernels:
+        placed = kernel.placement
+        assert placed is not None
+        assert placed.flops_per_second is not None
+        intensity = placed.intensity and placed.intensity * chance.uniform(0.4, 1.5)
+        speed = placed.flops_per_second * chance.uniform(0.3, 1.1)
+        found.append(replace(kernel, placement=replace(placed, intensity=intensity, flops_per_second=speed)))
+    return found
+
+
+VIEWS = {
+    "hierarchical": lambda count: views.hierarchical(leveled(count)),
+    "cache-aware": lambda count: views.cache_aware(leveled(count)),
+    "two runs": lambda count: views.overlaid(results(*elsewhere(crowd(count))), results(*crowd(count))),
+    "path": lambda count: views.paths(results(*sweep(max(count, 2)))),
+}
+
+
+def leveled(count: int) -> Results:
+    return results(*with_levels(crowd(count)), ceilings=LEVEL_CEILINGS)
+
+
+@pytest.mark.parametrize("count", [1, 60])
+@pytest.mark.parametrize("view", VIEWS)
+def test_labels_of_every_view_overlap_nothing_and_stay_inside(view: str, count: int) -> None:
+    shown = VIEWS[view](count)
+    figure = roofline.draw(shown)
+    assert faults(figure) == []
+    dots = [dot for panel in shown.panels for dot in panel.dots]
+    assert len(names(figure)) == len(dots) > 0
+
+
+def test_a_kernels_levels_are_joined_and_stand_at_their_intensities() -> None:
+    (kernel,) = with_levels([result()])
+    figure = roofline.draw(views.hierarchical(results(kernel, ceilings=LEVEL_CEILINGS)))
+    xs = [line.get_xdata()[0] for _, line in gids(figure, "filled:")]
+    ((_, joint),) = gids(figure, "levels")
+    assert sorted(joint.get_xdata()) == [min(xs), max(xs)]
+    assert len(set(xs)) == 4
+    shapes = {line.get_marker() for _, line in gids(figure, "filled:")}
+    assert len(shapes) == 4
+
+
+def test_an_arrow_joins_the_two_runs_and_the_steps_of_a_path() -> None:
+    fast = replace(result("a"), placement=replace(result().placement, flops_per_second=9e9))
+    arrows = roofline.draw(views.overlaid(results(result("a")), results(fast))).findobj(FancyArrowPatch)
+    assert len(arrows) == 1
+    path = roofline.draw(views.paths(results(*sweep(6)))).findobj(FancyArrowPatch)
+    assert len(path) == sum(
+        len(one) - 1 for panel in views.paths(results(*sweep(6))).panels for one in panel.paths
+    )
+
+
+def test_roofs_of_the_run_before_are_dotted_and_explained() -> None:
+    old = tuple(replace(one, value=0.7 * one.value) for one in CEILINGS)
+    figure = roofline.draw(views.overlaid(results(result("a"), ceilings=old), results(result("a"))))
+    assert {line.get_gid() for _, line in gids(figure, "before:")} == {
+        "before:DRAM copy",
+        "before:f64 AVX-512 FMA",
+    }
+    ((_, slope),) = gids(figure, "before:DRAM copy")
+    assert [y / x for x, y in slope.get_xydata()] == pytest.approx([0.7 * 61.9] * 2)
+    assert "dotted: roofs before" in [text.get_text() for text in all_texts(figure)]
