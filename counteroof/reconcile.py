@@ -130,6 +130,31 @@ def dram_bytes(measurement: Measurement) -> Count:
     )
 
 
+def disagreements(measurements: Iterable[Measurement]) -> tuple[str, ...]:
+    """Say how far hardware counters are from the engine: FLOPs as such counters have them, and DRAM bytes."""
+    measurements = tuple(measurements)
+    engine = next((one for one in measurements if one.hardware_flops is not None), None)
+    if engine is None:
+        return ()
+    said = []
+    for one in measurements:
+        if one is engine or one.flops.status not in ("counted", "scaled", "unavailable"):
+            continue
+        pairs = (
+            ("FLOPs, as this processor's counters have them", one.flops.value, engine.hardware_flops),
+            ("DRAM bytes", dram_bytes(one).value, dram_bytes(engine).value),
+        )
+        for what, hardware, ours in pairs:
+            if hardware is None or ours is None:
+                continue
+            apart = f"{hardware / ours - 1:+.1%}" if ours else "none by the engine"
+            said.append(
+                f"{what}: {one.counter} {hardware:.6g}, {engine.counter} {ours:.6g}: "
+                + ("equal" if hardware == ours else apart)
+            )
+    return tuple(said)
+
+
 def check(lines: Iterable[LedgerLine]) -> str | None:
     """Return what is wrong with a ledger, or ``None`` if it begins, ends and adds up as it must."""
     lines = tuple(lines)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from . import __version__
 from .assemble import assemble
 from .beside import Beside
 from .count.select import Choice, nothing_counted
 from .machine.model import Machine
+from .reconcile import disagreements
 from .results import KernelResult, Results
 from .run.execute import KernelRun, execute
 from .spec import KernelCase
@@ -26,6 +28,7 @@ class Settings:
     ``here`` is this machine, if the ceilings are its own: those that others move are then measured again
     between the kernels.
     ``guesses`` are what was assumed about kernels that have no spec, by name; they go into the results.
+    ``events_file`` has the user's own counter events.
     """
 
     counters: Choice
@@ -33,6 +36,7 @@ class Settings:
     time_limit: float | None = None
     here: Machine | None = None
     guesses: Mapping[str, str] = field(default_factory=dict)
+    events_file: Path | None = None
 
 
 def measure(
@@ -54,7 +58,11 @@ def measure(
         run = execute(
             case,
             tasks=settings.counters.tasks(case.spec.threads),
-            options={"detail": settings.detail, "machine": machine},
+            options={
+                "detail": settings.detail,
+                "machine": machine,
+                "events_file": settings.events_file,
+            },
             time_limit=settings.time_limit,
             progress=stage,
         )
@@ -87,6 +95,7 @@ def _explained(run: KernelRun, settings: Settings) -> KernelRun:
         if not choice.counters:
             measurements = tuple(nothing_counted(name, reason) for name, reason in choice.passed_over.items())
     notes = list(choice.notes) if choice.counters else []
+    notes += disagreements(measurements)
     if (guess := settings.guesses.get(run.case.spec.name)) is not None:
         notes.append(guess)
     if (built := run.build) is not None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from counteroof import reconcile
 from counteroof.count.base import ArrayTraffic, Count, Measurement
-from counteroof.reconcile import LedgerLine, ledger
+from counteroof.reconcile import LedgerLine, disagreements, ledger
 
 from .factories import N, measurement, modelled, traffic, triad
 
@@ -253,3 +253,18 @@ def test_a_doctored_ledger_does_not_check() -> None:
     assert reconcile.check([lines[0], LedgerLine("write-allocate", None), lines[-1]]) == (
         "'write-allocate' has no bytes"
     )
+
+
+def test_hardware_and_engine_stand_side_by_side_with_their_distance() -> None:
+    engine = triad(hardware_flops=40_000_000)
+    counted = Count(41_000_000, "counted", "event"), Count(640_000_000, "counted", "event")
+    hardware = measurement(counted[0], counter="perf", dram_bytes=counted[1])
+    assert disagreements([hardware, engine]) == (
+        "FLOPs, as this processor's counters have them: perf 4.1e+07, instrument 4e+07: +2.5%",
+        "DRAM bytes: perf 6.4e+08, instrument 6.4e+08: equal",
+    )
+
+
+def test_one_counter_alone_disagrees_with_nobody() -> None:
+    assert disagreements([triad(hardware_flops=1)]) == ()
+    assert disagreements([measurement(counter="perf")]) == ()

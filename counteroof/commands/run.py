@@ -58,6 +58,13 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     help="What counts: likwid, perf, instrument.",
 )
 @click.option(
+    "--events",
+    "events_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Counter events of your own, in the form of counteroof/data/events.",
+)
+@click.option(
     "--detail",
     type=click.Choice(["flops", "bytes", "lines"]),
     default="bytes",
@@ -99,6 +106,7 @@ def command(
     settings: tuple[str, ...],
     threads: int | None,
     counter: str,
+    events_file: Path | None,
     detail: str,
     machine_file: Path | None,
     header: Path | None,
@@ -119,7 +127,7 @@ def command(
     from ..spec import Size
     from . import _files, _machine, _progress
 
-    choice = choose(counter)
+    choice = choose(counter, events_file)
     overrides = dict(named.parse_setting(setting) for setting in settings)
     if inputs:
         found = named.kernels_from(inputs, header=header)
@@ -138,7 +146,7 @@ def command(
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
 
-    asked = Settings(choice, detail, time_limit, here, found.guesses)
+    asked = Settings(choice, detail, time_limit, here, found.guesses, events_file)
     results, interrupted = None, False
     with _progress.bar(len(cases)) as progress:
         try:

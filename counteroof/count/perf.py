@@ -16,6 +16,7 @@ from .perf_memory import from_controllers
 from .perf_open import Opener, as_count, open_event
 from .perf_plan import PerfPlan, Source, plan
 from .perf_sums import NAME, summed
+from .select import Availability, nothing_counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,19 +43,26 @@ def this_machine(events_file: Path | None = None) -> PerfPlan:
     return plan(with_file(events_file), this_processor(), discover())
 
 
-def works(one: PerfPlan, opener: Opener = open_event) -> tuple[bool, bool, str]:
-    """Return whether FLOPs and whether DRAM bytes can be counted by opening, and what was found, in words."""
+def works(one: PerfPlan, opener: Opener = open_event) -> Availability:
+    """Return what can be counted, found out by opening, and the reason for the rest."""
     sources = choose_sources(one, opener)
-    flops = bool(one.flops) and not any(term.event in sources.refused for term in one.flops)
-    if not flops:
-        reason = next((sources.refused[t.event] for t in one.flops if t.event in sources.refused), "")
-        reason = reason or one.reasons.get("flops", "nothing counts them")
-    said = f"FLOPs by {len(one.flops)} events of {one.title}" if flops else f"no FLOPs: {reason}"
+    refused = [sources.refused[term.event] for term in one.flops if term.event in sources.refused]
+    quantities = set()
+    if one.flops and not refused:
+        quantities.add("FLOPs")
+        said = f"FLOPs by {len(one.flops)} event{'s' * (len(one.flops) > 1)} of {one.title}"
+    else:
+        said = f"no FLOPs: {refused[0] if refused else one.reasons.get('flops', 'nothing counts them')}"
     if sources.dram is not None:
+        quantities.add("bytes")
         said += f"; DRAM bytes by {sources.dram.name}"
     else:
-        said += f"; no DRAM bytes: {'; '.join(sources.tried) or 'nothing counts them'}"
-    return flops, sources.dram is not None, said
+        tried = dict.fromkeys(sources.tried)
+        said += f"; no DRAM bytes: {'; '.join(tried) or 'nothing counts them'}"
+        if sources.reads is not None:
+            said += f" (reads alone, a lower bound, by {sources.reads.name})"
+    opens = bool(quantities) or any(term.event not in sources.refused for term in one.instructions)
+    return Availability(NAME, f"{__name__}:count" if opens else None, said, quantities=frozenset(quantities))
 
 
 def evaluate(sources: Sources, found: Collected, needed_flops: float | None = None) -> Measurement:
@@ -225,8 +233,6 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     """
     sources = choose_sources(this_machine(options.get("events_file")))
     if not sources.events:
-        from .select import nothing_counted
-
         return nothing_counted(
             NAME, "; ".join(dict.fromkeys(sources.refused.values())) or _nothing(sources.plan)
         )

@@ -7,10 +7,14 @@ import platform
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from ..errors import BadInput
+from ..errors import BadInput, CounteroofError
 from ..wording import one_of, suggest
 from .base import Measurement, unavailable
+
+QUANTITIES = frozenset({"FLOPs", "bytes"})
+"""What places the dot."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Availability:
     reason: str
     max_threads: int | None = None
     """Threads of a kernel that it can count; ``None`` is any number."""
+    quantities: frozenset[str] = QUANTITIES
+    """Which of FLOPs and bytes it would deliver, as far as that is known before a kernel ran."""
 
     @property
     def usable(self) -> bool:
@@ -72,22 +78,26 @@ def _too_many(counter: Availability, threads: int) -> bool:
     return counter.max_threads is not None and threads > counter.max_threads
 
 
-def likwid() -> Availability:
+def likwid(events_file: Path | None = None) -> Availability:
     """Return whether LIKWID can count."""
     found = "likwid-perfctr and " if shutil.which("likwid-perfctr") else "no likwid-perfctr, "
     found += "pylikwid" if importlib.util.find_spec("pylikwid") else "no pylikwid"
     return Availability("likwid", None, f"not supported by counteroof yet; installed here: {found}")
 
 
-def perf() -> Availability:
-    """Return whether perf_event_open can count."""
-    from .perf_probe import hardware_counters
+def perf(events_file: Path | None = None) -> Availability:
+    """Return whether perf_event_open can count, found out by opening what it would count."""
+    try:
+        from .perf import this_machine, works
 
-    _, found = hardware_counters()
-    return Availability("perf", None, f"not supported by counteroof yet; here: {found}")
+        return works(this_machine(events_file))
+    except BadInput:
+        raise
+    except CounteroofError as error:
+        return Availability("perf", None, str(error))
 
 
-def instrument() -> Availability:
+def instrument(events_file: Path | None = None) -> Availability:
     """Return whether the instrumentation engine can count."""
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64"):
@@ -99,7 +109,7 @@ def instrument() -> Availability:
     return Availability("instrument", "counteroof.count.instrument:count", reason)
 
 
-COUNTERS: Mapping[str, Callable[[], Availability]] = {
+COUNTERS: Mapping[str, Callable[[Path | None], Availability]] = {
     "likwid": likwid,
     "perf": perf,
     "instrument": instrument,
@@ -107,36 +117,58 @@ COUNTERS: Mapping[str, Callable[[], Availability]] = {
 """All counters, in the order that ``auto`` tries them."""
 
 
-def choose(text: str) -> Choice:
+def choose(text: str, events_file: Path | None = None) -> Choice:
     """Return the counters that ``auto`` or a list such as ``perf,instrument`` stands for.
 
-    ``auto`` takes the first that is usable; if none is, the choice is empty and says why.
+    ``auto`` takes, for FLOPs and for bytes, the first that delivers them; where none does, the choice is
+    empty and says why. What it passed over, or took for a part only, is kept with the reason.
+
+    Parameters
+    ----------
+    text
+        ``auto`` or names.
+    events_file
+        A file of the user's own events.
 
     Raises
     ------
     BadInput
-        If a name is unknown, or a counter asked for by name cannot be used here.
+        If a name is unknown, a counter asked for by name cannot be used here, or the file has mistakes.
     """
     if text == "auto":
-        passed_over: dict[str, str] = {}
-        for name, ask in COUNTERS.items():
-            answer = ask()
-            if answer.usable:
-                return Choice((answer,), passed_over)
-            passed_over[name] = answer.reason
-        return Choice((), passed_over)
+        return _automatic(events_file)
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in COUNTERS:
             hint = suggest(name, COUNTERS)
             raise BadInput(f"unknown counter {name!r}{hint}; expected auto or {one_of(COUNTERS)}")
-    answers = [COUNTERS[name]() for name in names]
+    answers = [COUNTERS[name](events_file) for name in names]
     for answer in answers:
         if not answer.usable:
-            others = ", ".join(name for name, ask in COUNTERS.items() if name not in names and ask().usable)
+            usable = (name for name, ask in COUNTERS.items() if name not in names and ask(events_file).usable)
+            others = ", ".join(usable)
             hint = f"; usable here: {others}" if others else ""
             raise BadInput(f"counter {answer.name} cannot be used: {answer.reason}{hint}")
     return Choice(tuple(answers), {})
+
+
+def _automatic(events_file: Path | None) -> Choice:
+    passed_over: dict[str, str] = {}
+    taken: list[Availability] = []
+    wanted = set(QUANTITIES)
+    for name, ask in COUNTERS.items():
+        if not wanted:
+            break
+        answer = ask(events_file)
+        if not answer.usable or not answer.quantities & wanted:
+            passed_over[name] = answer.reason
+            continue
+        if wanted - answer.quantities:
+            missing = ", ".join(sorted(wanted - answer.quantities))
+            passed_over[f"{name} for {missing}"] = answer.reason
+        taken.append(answer)
+        wanted -= answer.quantities
+    return Choice(tuple(taken), passed_over)
 
 
 def nothing_counted(counter: str, reason: str) -> Measurement:

@@ -236,7 +236,7 @@ def test_more_bytes_than_the_channels_carry_are_refused_such_as_a_bogus_first_di
     found = measured(pmu_trees.haswell, intel(0x3C), tmp_path, counts)
     assert found.dram_read_bytes.value is None
     assert "not believed" in (found.dram_read_bytes.reason or "")
-    assert "3.2 TB/s" in (found.dram_read_bytes.reason or "")
+    assert "3.20 TB/s" in (found.dram_read_bytes.reason or "")
 
 
 def test_a_channel_that_is_not_there_is_left_out_by_name(tmp_path: Path) -> None:
@@ -347,13 +347,30 @@ def test_without_any_source_of_bytes_the_reads_of_the_cores_are_counted(tmp_path
 
 def test_what_works_is_said_with_the_reason_for_the_rest(tmp_path: Path) -> None:
     one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
-    assert works(one, refusing("nothing", 0))[:2] == (True, True)
-    flops, dram, said = works(one, refusing("cpu", errno.ENOENT))
-    assert (flops, dram) == (False, True)
-    assert "no PMU of this kernel counts it" in said
-    flops, dram, said = works(one, refusing("amd_", errno.EACCES))
-    assert (flops, dram) == (True, False)
-    assert "perf_event_paranoid" in said
+    answer = works(one, refusing("nothing", 0))
+    assert answer.quantities == {"FLOPs", "bytes"}
+    assert answer.reason == "FLOPs by 3 events of AMD Zen 4; DRAM bytes by dram_amd_umc"
+    answer = works(one, refusing("cpu", errno.ENOENT))
+    assert answer.quantities == {"bytes"}
+    assert "no PMU of this kernel counts it" in answer.reason
+    answer = works(one, refusing("amd_", errno.EACCES))
+    assert answer.quantities == {"FLOPs"}
+    assert "perf_event_paranoid" in answer.reason
+    assert "(reads alone, a lower bound, by fb_amd_zen3p)" in answer.reason
+
+
+def test_where_nothing_opens_perf_is_not_usable(tmp_path: Path) -> None:
+    one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
+    answer = works(one, refusing(".*", errno.EPERM))
+    assert not answer.usable
+    assert "seccomp" in answer.reason
+
+
+def test_where_only_instructions_open_perf_can_be_asked_for_by_name(tmp_path: Path) -> None:
+    one = sources(pmu_trees.zen4, amd(0x1F, 1), tmp_path).plan
+    answer = works(one, refusing("nothing", 0))
+    assert answer.usable
+    assert answer.quantities == frozenset()
 
 
 # -- counting for real, with what every kernel counts

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import pytest
 
 from counteroof.count import select
-from counteroof.count.select import Availability, Choice, choose, nothing_counted
+from counteroof.count.select import QUANTITIES, Availability, Choice, choose, nothing_counted
 from counteroof.errors import BadInput
 
 
-def fixed(name: str, task: str | None, reason: str = "because") -> dict[str, object]:
-    return {name: lambda: Availability(name, task, reason)}
+def fixed(
+    name: str, task: str | None, reason: str = "because", quantities: Iterable[str] = QUANTITIES
+) -> dict[str, object]:
+    return {name: lambda events_file: Availability(name, task, reason, quantities=frozenset(quantities))}
 
 
 @pytest.fixture
@@ -61,9 +66,42 @@ def test_the_engine_is_for_x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer.reason == "the engine runs x86-64 code only, this is aarch64"
 
 
-def test_hardware_counters_are_refused_with_what_was_found_here() -> None:
-    assert select.perf().reason.startswith("not supported by counteroof yet; here: ")
-    assert select.likwid().reason.startswith("not supported by counteroof yet; installed here: ")
+def test_auto_takes_flops_and_bytes_each_from_the_first_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counters = (
+        fixed("likwid", None, "no LIKWID")
+        | fixed("perf", "m:perf", "needs paranoid 0 for bytes", ["FLOPs"])
+        | fixed("instrument", "m:engine")
+    )
+    monkeypatch.setattr(select, "COUNTERS", counters)
+    choice = choose("auto")
+    assert choice.tasks() == ("m:perf", "m:engine")
+    assert choice.passed_over == {"likwid": "no LIKWID", "perf for bytes": "needs paranoid 0 for bytes"}
+
+
+def test_auto_passes_over_a_counter_that_opens_but_has_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = fixed("perf", "m:perf", "instructions only", []) | fixed("instrument", "m:engine")
+    monkeypatch.setattr(select, "COUNTERS", counters)
+    assert choose("auto").tasks() == ("m:engine",)
+    assert choose("auto").passed_over == {"perf": "instructions only"}
+    assert choose("perf").tasks() == ("m:perf",)
+
+
+def test_perf_is_what_opening_its_events_shows() -> None:
+    answer = select.perf()
+    assert answer.quantities <= QUANTITIES
+    assert answer.usable or not answer.quantities
+    if not answer.usable:
+        assert "no FLOPs: " in answer.reason
+        assert "no DRAM bytes: " in answer.reason
+
+
+def test_an_events_file_with_mistakes_is_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text("family = 1")
+    with pytest.raises(BadInput, match=r"own\.toml: family"):
+        choose("auto", path)
 
 
 def test_a_counter_of_one_thread_refuses_a_kernel_of_two_instead_of_counting_half() -> None:
