@@ -44,8 +44,8 @@ def label_ceilings(paper: Paper, axes: Axes, panel: Panel, *, apart: bool) -> No
     """Write what each ceiling is, and mark the ridges; those with the fewest places first."""
     _label_computes(paper, axes, panel)
     if apart:
-        for group in _slopes_together(paper, axes, panel):
-            _label_slope(paper, axes, panel, group, above=True)
+        for number, group in enumerate(_slopes_together(paper, axes, panel)):
+            _label_slope(paper, axes, panel, group, above=number == 0, colour=style.ROOF)
     else:
         _label_bandwidths(paper, axes, panel)
     _mark_ridges(paper, axes, panel, apart)
@@ -146,17 +146,18 @@ def _label_bandwidths(paper: Paper, axes: Axes, panel: Panel) -> None:
     if not panel.bandwidths:
         return
     roof, *lower = panel.bandwidths
-    _label_slope(paper, axes, panel, (roof,), above=True)
+    _label_slope(paper, axes, panel, (roof,), above=True, colour=style.ROOF)
     if lower:
-        _label_slope(paper, axes, panel, lower, above=False)
+        _label_slope(paper, axes, panel, lower, above=False, colour=style.LOWER)
 
 
-def _label_slope(paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceiling], *, above: bool) -> None:
+def _label_slope(
+    paper: Paper, axes: Axes, panel: Panel, ceilings: Sequence[Ceiling], *, above: bool, colour: str
+) -> None:
     """Write one label beside these lines (highest first): in one row, else in more, else anywhere."""
     start, end = _bandwidth_ends(paper, axes, panel, ceilings[0 if above else -1])
     start_px, end_px = paper.pixels(axes, *start), paper.pixels(axes, *end)
     angle = math.degrees(math.atan2(end_px[1] - start_px[1], end_px[0] - start_px[0]))
-    colour = style.ROOF if above else style.LOWER
     if len(ceilings) == 1 and len({one.level for one in panel.bandwidths}) > 1:
         colour = style.slope(ceilings[0].level)
     name = f"ceiling:{ceilings[0].name}"

@@ -144,7 +144,14 @@ class Paper:
         return bool(((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any())
 
     def arrow(
-        self, start: Point, end: Point, colour: str, *, faint: bool, size: float = style.HOLLOW
+        self,
+        start: Point,
+        end: Point,
+        colour: str,
+        *,
+        faint: bool,
+        size: float = style.HOLLOW,
+        line: str = "-",
     ) -> None:
         """Draw an arrow from the rim of a marker of this size to that of a filled one, between two pixels."""
         from matplotlib.patches import FancyArrowPatch
@@ -159,7 +166,7 @@ class Paper:
                 shrinkA=size / 2,
                 shrinkB=style.MARKER / 2,
                 linewidth=0.5 if faint else 0.8,
-                linestyle=(0, (1, 2)) if faint else "-",
+                linestyle=(0, (1, 2)) if faint else line,
                 color=colour,
                 alpha=0.45 if faint else 0.6,
                 zorder=4,

@@ -207,9 +207,11 @@ def _draw_panel(
 ) -> None:
     _draw_markers(paper, axes, aside, panel.dots)
     draw_ceilings(paper, axes, aside, panel, apart=shown.slopes_apart)
-    for path in panel.paths:
+    for number, path in enumerate(panel.paths):
+        colour, line = style.path(number)
         for one, other in itertools.pairwise(path):
-            paper.arrow(paper.filled[one], paper.filled[other], style.INK, faint=False, size=style.MARKER)
+            ends = paper.filled[one], paper.filled[other]
+            paper.arrow(*ends, colour, faint=False, size=style.MARKER, line=line)
     if legend:
         _legend_inside(paper, axes, shown, panel)
     label_ceilings(paper, axes, panel, apart=shown.slopes_apart)

@@ -65,6 +65,12 @@ def slope(level: str | None) -> str:
     return LEVELS[level].colour if level in LEVELS else ROOF
 
 
+def path(number: int) -> tuple[str, str]:
+    """Return colour and line style of a path; the first 20 differ, and the first four in grey."""
+    colours = (INK, _BLUE, _ORANGE, _GREEN, _PINK)
+    return colours[number % len(colours)], ("-", "--", "-.", ":")[number % 4]
+
+
 @contextmanager
 def themed() -> Iterator[None]:
     """Draw in counteroof's style, and leave everybody else's as it was."""
