@@ -24,7 +24,7 @@ COMMANDS = {
     "machine": "Measure this machine's ceilings.",
     "doctor": "Say what can be measured here, and why the rest cannot.",
     "table": "Print the table of a finished run again.",
-    "plot": "Draw the roofline of a finished run again.",
+    "plot": "Draw pictures of a finished run.",
     "report": "Write all files of a finished run again.",
     "compare": "Compare runs kernel by kernel: time, FLOPs, bytes, ledger, findings.",
 }

@@ -7,7 +7,7 @@ import fnmatch
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,9 +79,13 @@ def write_plot(results: Results, path: Path) -> list[Path]:
     """Write the roofline picture in each format."""
     from ..plot import roofline
 
+    return drawn(path, lambda scratch: roofline.save(results, scratch))
+
+
+def drawn(path: Path, save: Callable[[Path], Iterable[Path]]) -> list[Path]:
+    """Have pictures saved in a scratch folder, then put each, whole, into ``path``, and return them there."""
     with tempfile.TemporaryDirectory(prefix=".counteroof-", dir=path) as scratch:
-        drawn = roofline.save(results, Path(scratch))
-        return [files.move(file, path / file.name) for file in drawn]
+        return [files.move(file, path / file.name) for file in save(Path(scratch))]
 
 
 def show(results: Results, *, as_json: bool = False) -> None:

@@ -1,12 +1,22 @@
-"""``counteroof plot``: the roofline of a finished run."""
+"""``counteroof plot``: pictures of a finished run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import BadInput
 from . import DONE
+
+if TYPE_CHECKING:
+    from ..plot.panels import Picture
+    from ..results import Results
+
+KINDS = ("roofline", "hierarchical", "cache-aware", "path", "waterfall")
+FORMATS = ("png", "svg", "pdf")
 
 
 @click.command(
@@ -14,26 +24,99 @@ from . import DONE
 
 \b
   counteroof plot
-  counteroof plot old/results.json --out pictures"""
+  counteroof plot old/results.json --out pictures --format pdf
+  counteroof plot --kind hierarchical --kernel 'gemm*'
+  counteroof plot --kind waterfall --kernel triad
+  counteroof plot after --against before"""
 )
 @click.argument("results", default="counteroof-out", type=click.Path(path_type=Path))
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="roofline",
+    show_default=True,
+    help="What to draw.",
+)
+@click.option(
+    "--against",
+    metavar="RESULTS",
+    type=click.Path(path_type=Path),
+    help="An earlier run: arrows lead from its dots to those of this one.",
+)
+@click.option(
+    "--kernel",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Draw only kernels whose name matches; repeatable.",
+)
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(FORMATS),
+    help="Of the files; repeatable. By default png and svg.",
+)
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
     help="Folder for the files; by default beside the results.",
 )
-def command(results: Path, out: Path | None) -> int:
-    """Draw the roofline of a finished run again.
+def command(
+    results: Path,
+    kind: str,
+    against: Path | None,
+    patterns: tuple[str, ...],
+    formats: tuple[str, ...],
+    out: Path | None,
+) -> int:
+    """Draw pictures of a finished run.
 
-    RESULTS is a results file or the folder of a run, by default counteroof-out. Writes roofline.png and
-    roofline.svg.
+    RESULTS is a results file or the folder of a run, by default counteroof-out. The kinds:
+
+    \b
+    roofline      FLOP/s over FLOP per byte of DRAM traffic, with an arrow from the declared position
+    hierarchical  one dot for each boundary from L1 to DRAM, joined
+    cache-aware   FLOP per byte that instructions load and store, under the bandwidths the core sees
+    path          sizes or numbers of threads of one kernel, joined
+    waterfall     the ledger, from declared to actual bytes
     """
-    from .. import results as results_file
     from . import _files
 
+    if against is not None and kind != "roofline":
+        raise BadInput(f"--against draws two rooflines, not --kind {kind}; leave one of the two out")
     file = _files.find_results(results)
-    found = results_file.load(file)
+    found = _files.load_kernels(results, patterns)
+    earlier = None if against is None else _files.load_kernels(against, ())
     folder = _files.folder(out or file.parent)
-    click.echo("written: " + ", ".join(map(str, _files.write_plot(found, folder))))
+    written = []
+    chosen = tuple(dict.fromkeys(formats)) or ("png", "svg")
+    name = kind if against is None else "against"
+    if kind == "waterfall":
+        from ..plot import waterfall
+
+        kernels = waterfall.explained(found) or found.kernels
+        written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, chosen))
+    else:
+        from ..plot import roofline
+
+        picture = _picture(kind, found, earlier, (str(against), str(results)))
+        written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, chosen))
+    click.echo("written: " + ", ".join(map(str, written)))
     return DONE
+
+
+def _picture(kind: str, results: Results, earlier: Results | None, names: Sequence[str]) -> Picture:
+    """Return what to draw."""
+    from ..plot import panels, views
+
+    if earlier is not None:
+        return views.overlaid(earlier, results, (names[0], names[1]))
+    makers = {
+        "roofline": panels.picture,
+        "hierarchical": views.hierarchical,
+        "cache-aware": views.cache_aware,
+        "path": views.paths,
+    }
+    return makers[kind](results)

@@ -1,0 +1,84 @@
+"""``plot`` draws every kind of picture in every format, and says in one line why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counteroof import results as results_file
+from counteroof.commands import BAD_INPUT, DONE, main
+from counteroof.results import KernelResult, Results
+
+from ..factories import N, instrumented, modelled, result, results, triad
+
+Captured = pytest.CaptureFixture[str]
+
+COUNTED = triad(
+    core_l1_bytes=instrumented(24 * N), l1_l2_bytes=modelled(32 * N), l2_l3_bytes=modelled(48 * N)
+)
+
+
+def kernel(name: str, n: int) -> KernelResult:
+    return result(name, label=f"{name}[n={n}]", params={"n": n}, counted=COUNTED)
+
+
+RESULTS = results(kernel("triad", N), kernel("triad", 2 * N), kernel("copy", N))
+
+
+def saved(folder: Path, found: Results = RESULTS) -> Path:
+    results_file.save(found, folder / "results.json")
+    return folder
+
+
+MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("kind", ["roofline", "hierarchical", "cache-aware", "path", "waterfall"])
+def test_every_kind_comes_in_every_format(kind: str, tmp_path: Path, capsys: Captured) -> None:
+    formats = [argument for name in MAGIC for argument in ("--format", name)]
+    assert main(["plot", str(saved(tmp_path)), "--kind", kind, *formats]) == DONE
+    for name, magic in MAGIC.items():
+        assert (tmp_path / f"{kind}.{name}").read_bytes().startswith(magic)
+    assert str(tmp_path / f"{kind}.pdf") in capsys.readouterr().out
+
+
+def test_only_the_chosen_kernels_are_drawn(tmp_path: Path) -> None:
+    arguments = ["plot", str(saved(tmp_path)), "--kernel", "copy*", "--format", "svg"]
+    assert main(arguments) == DONE
+    drawn = (tmp_path / "roofline.svg").read_text()
+    assert "label:copy" in drawn
+    assert "label:triad" not in drawn
+
+
+def test_two_runs_are_laid_over_one_another(tmp_path: Path) -> None:
+    old = saved(tmp_path / "old", replace(RESULTS, kernels=RESULTS.kernels[:1]))
+    new = saved(tmp_path / "new")
+    assert main(["plot", str(new), "--against", str(old), "--format", "svg"]) == DONE
+    assert "hollow:triad" in (new / "against.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kernel", "nothing"], "no kernel of"),
+        (["--kind", "path", "--kernel", "copy*"], "no kernel has more than one size"),
+        (["--kind", "path", "--against", "old"], "leave one of the two out"),
+        (["--against", "old"], "old"),
+        (["--kind", "pie"], "pie"),
+        (["--format", "gif"], "gif"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_overwritten(
+    arguments: list[str], said: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path)
+    (tmp_path / "roofline.png").write_bytes(b"kept")
+    assert main(["plot", str(tmp_path), *arguments]) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert (tmp_path / "roofline.png").read_bytes() == b"kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json", "roofline.png"]
