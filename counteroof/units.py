@@ -173,3 +173,17 @@ def percent(fraction: float | None) -> str:
         return f"{fraction} %"
     value = 100 * fraction
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def share(text: str) -> float:
+    """Return the fraction that a share means: ``1%``, ``1.5 %`` or ``0.01``.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or negative.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
+    if not match:
+        raise ValueError(f"{text!r} is not a share such as 1% or 0.01")
+    return float(match[1]) / (100 if match[2] else 1)

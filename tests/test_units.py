@@ -148,3 +148,17 @@ def test_sizes_are_read_with_binary_prefixes(text: str, size: int) -> None:
 def test_what_is_no_size_for_certain_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size such as"):
         units.binary_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1%", 0.01), (" 1.5 % ", 0.015), ("0.01", 0.01), ("0", 0.0), (".5", 0.5), ("150%", 1.5)],
+)
+def test_a_share_is_a_percentage_or_a_fraction(text: str, value: float) -> None:
+    assert units.share(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1%", "1 permille", "1e3", "nan", "1,5%", "٣%"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a share such as 1% or"):
+        units.share(text)

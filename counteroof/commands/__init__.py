@@ -27,6 +27,7 @@ COMMANDS = {
     "plot": "Draw pictures of a finished run.",
     "report": "Write all files of a finished run again.",
     "compare": "Compare runs kernel by kernel: time, FLOPs, bytes, ledger, findings.",
+    "check": "Hold a run against a baseline and print what moved.",
 }
 """Subcommands and their first lines: here, so that ``--help`` need not import them (a test compares them)."""
 

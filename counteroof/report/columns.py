@@ -264,6 +264,7 @@ MORE = (
     _number("dram_read_bytes", "DRAM read", _count("dram_read_bytes"), units.byte_count),
     _number("dram_write_bytes", "DRAM written", _count("dram_write_bytes"), units.byte_count),
     _number("write_allocate_bytes", "write-allocate", _count("write_allocate_bytes"), units.byte_count),
+    _number("core_l1_bytes", "core-L1 bytes", _count("core_l1_bytes"), units.byte_count),
     _number("l1_l2_bytes", "L1-L2 bytes", _count("l1_l2_bytes"), units.byte_count),
     _number("l2_l3_bytes", "L2-L3 bytes", _count("l2_l3_bytes"), units.byte_count),
     _number(
