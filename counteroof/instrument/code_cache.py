@@ -36,6 +36,8 @@ class Output:
     the offset from the GS base."""
     closed: bool = False
     """Whether the last instruction leaves the block; the record is complete before it."""
+    mismatches: list[int] = field(default_factory=list)
+    """Places of displacements of jumps to where the block goes if its original is another now."""
     resume: int = 0
     """Where the code goes on after a trap, if it ends in an instruction that traps behind itself."""
 

@@ -128,3 +128,22 @@ def jump(distance: int) -> bytes:
 def conditional_jump(condition: int, distance: int) -> bytes:
     """``jcc rel32``; ``condition`` is the hardware's number (4 is equal)."""
     return pack("<BBi", 0x0F, 0x80 | condition, distance)
+
+
+def jump_if_rcx_zero(distance: int) -> bytes:
+    """``jrcxz rel8``."""
+    return pack("<Bb", 0xE3, distance)
+
+
+def add(to: int, other: int) -> bytes:
+    """``lea to, [to + other]``, for two of the lower eight registers but rsp and rbp."""
+    return bytes((0x48, 0x8D, 0x04 | to << 3, other << 3 | to))
+
+
+_ZERO_EXTENDED = {8: b"\x48\x8b", 4: b"\x8b", 2: b"\x0f\xb7", 1: b"\x0f\xb6"}
+
+
+def load_low(register: int, count: int) -> bytes:
+    """Load ``count`` (1, 2, 4, 8) bytes from ``[register]`` into it, zero-extended; one of the lower eight
+    but rsp and rbp."""
+    return _ZERO_EXTENDED[count] + bytes((register << 3 | register,))

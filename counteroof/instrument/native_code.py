@@ -70,10 +70,12 @@ SYSTEM = re.compile(r"(libc|libpthread|ld)[-.]")
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A function that runs natively; ``calls_back``: functions among its arguments are to be counted."""
+    """A function that runs natively; ``calls_back``: functions among its arguments are to be counted;
+    ``loads``: it may load and unload code."""
 
     name: str
     calls_back: bool
+    loads: bool = False
 
 
 _PYTHON = NativeFunction("the Python interpreter", False)
@@ -112,7 +114,7 @@ class NativeCode:
             for name in group:
                 address = _address(process, name)
                 if address:
-                    self._functions[address] = NativeFunction(name, calls_back)
+                    self._functions[address] = NativeFunction(name, calls_back, group is LOADER)
         for name in names:
             address = _address(ctypes.CDLL(library), name)
             if not address:
@@ -153,6 +155,10 @@ class NativeCode:
         )
         self._functions[address] = made
         return made
+
+    def look_again(self) -> None:
+        """Forget where libraries were: some were unloaded."""
+        self._read_maps()
 
     def is_runtime(self, address: int) -> bool:
         """Tell whether an address is in code that runs natively as a whole: thread runtimes, the

@@ -24,7 +24,10 @@ from . import emit
 from .code_cache import NEAR, CodeCache, Output, Region
 from .decode import (
     MASKED,
+    NON_TEMPORAL,
     RSP,
+    STORE,
+    UPDATE,
     Block,
     Decoded,
     Reader,
@@ -39,8 +42,13 @@ if TYPE_CHECKING:
 
 Detail = Literal["flops", "bytes", "lines"]
 
+LONGEST = 15
+"""Bytes of an instruction (Intel SDM volume 2, section 2.3.11)."""
 WILD = 1
 """In place of a translated address: there is no code at the original one."""
+
+STALE = 1024
+"""As many stale blocks are taken note of at once."""
 
 _CONDITION = {
     getattr(ix.ConditionCode, name.upper()): number
@@ -68,6 +76,8 @@ class TranslatedBlock:
     first_access: int = 0
     accesses: tuple[int, ...] = ()
     """Per recorded access the position of its instruction; the model knows the first as ``first_access``."""
+    version: tuple[int, bytes, bool] | None = None
+    """What it was translated from: address, code, and whether it checks that."""
 
 
 class Translator:
@@ -112,6 +122,9 @@ class Translator:
         self._at = layout
         self._pending: dict[int, list[int]] = {}
         self._hosts: dict[int, int] = {}
+        self._versions: dict[tuple[int, bytes, bool], int] = {}
+        self._unloads = lib.instrument_unloads()
+        self._stale = ffi.new("uint32_t[]", STALE)
         self._encoder = ix.Encoder(64)
         self._lock = threading.Lock()
         self.blocks: list[TranslatedBlock] = []
@@ -137,8 +150,6 @@ class Translator:
     def forget(self) -> None:
         """Translate everything anew from now on: the original code has changed. Counts so far are kept."""
         with self._lock:
-            self._hosts.clear()
-            self._pending.clear()
             self._lib.instrument_forget()
 
     def original(self, host: int) -> tuple[TranslatedBlock, int] | None:
@@ -152,40 +163,119 @@ class Translator:
 
     # ---- blocks ----
 
-    def _link(self, guest: int, host: int) -> None:
+    def _link(self, guest: int, host: int, number: int) -> None:
         self._hosts[guest] = host
-        if self._lib.instrument_publish(guest, host):
-            raise MemoryError("no memory for the table of translated code")
+        self._lib.instrument_publish(number)
         for place in self._pending.pop(guest, ()):
             distance = host - place - 4
             if abs(distance) < NEAR:
                 self._lib.instrument_patch(place, distance)
 
+    def _drop_stale(self) -> None:
+        """Take note of the blocks whose original code has changed; it may come back."""
+        count = STALE
+        while count == STALE:
+            count = self._lib.instrument_take_stale(self._stale, STALE)
+            for number in self._stale[0:count]:
+                block = self.blocks[number]
+                if self._hosts.get(block.guest) == block.host:
+                    del self._hosts[block.guest]
+                if block.version is not None:
+                    self._versions[block.version] = number
+        unloads = self._lib.instrument_unloads()
+        if unloads != self._unloads:
+            self._unloads = unloads
+            self._native.look_again()
+
     def _translate(self, guest: int) -> int:
+        self._drop_stale()
         host = self._hosts.get(guest)
         if host is not None:
             return host
         native = self._native.of(guest)
         if native is not None:
             return self._native_call(guest, native)
-        block = self._reader.block(guest)
-        if not block.body:
-            return self._unsupported(block) if block.readable else WILD
+        block, code, checked = self._read(guest)
+        if not code:
+            return WILD
+        version = guest, code, checked
+        number = self._versions.pop(version, None)
+        if number is not None and self._lib.instrument_revive(number):
+            self._link(guest, self.blocks[number].host, number)
+            return self.blocks[number].host
         region = self._cache.region(guest)
         out = Output(region.position)
-        if is_self_loop(block):
+        if not block.body:
+            return self._unsupported(block, version, region, out)
+        if is_self_loop(block) and not checked:
             loop = counted_loop(block, self._masks_written(block), self._detail)
             if loop is not None:
                 return self._emit_loop(block, loop, region, out)
-        return self._emit_block(block, region, out)
+        return self._emit_block(block, region, out, checked)
 
-    def _unsupported(self, block: Block) -> int:
+    def _read(self, guest: int) -> tuple[Block, bytes, bool]:
+        """Return a block, its code, and whether it has to check that this is still the same.
+
+        From then on the runtime notices when somebody writes there.
+        """
+        while True:
+            block = self._reader.block(guest)
+            code = b"".join(decoded.code for decoded in block.body)
+            if not code and block.readable:
+                code = self._cache.read(guest, LONGEST)
+            if not code:
+                return block, code, False
+            found = self._lib.instrument_watch(guest, len(code))
+            if found < 0:
+                raise MemoryError("no memory to watch original code")
+            if not found & 2:
+                return block, code, bool(found & 1)
+
+    def _unsupported(
+        self, block: Block, version: tuple[int, bytes, bool], region: Region, out: Output
+    ) -> int:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
-        region = self._cache.region(block.address)
-        host = self._cache.place(region, b"\x0f\x0b")
-        self._register(block, Output(host), 2, Record(0), (), [], None, unsupported=block.bad)
-        self._link(block.address, host)
+        number = len(self.blocks)
+        if version[2]:
+            self._check(block.address, version[1], out)
+        size = len(out.code) + 2
+        out.add(b"\x0f\x0b" + bytes(6))
+        self._end_check(block.address, number, out)
+        host = self._cache.place(region, out.code)
+        self._register(block, out, size, Record(0), (), [], None, unsupported=block.bad, version=version)
+        self._link(block.address, host, number)
         return host
+
+    # ---- code that changes ----
+
+    def _check(self, guest: int, code: bytes, out: Output) -> None:
+        """Compare the original code with what it was, in pieces, without a change of flags."""
+        at = self._at.spill
+        rcx, rdx = 1, 2
+        starts = [(register, out.borrow(register, at + 8 * register)) for register in (rcx, rdx)]
+        done = 0
+        while done < len(code):
+            count = next(size for size in (8, 4, 2, 1) if done + size <= len(code))
+            value = int.from_bytes(code[done : done + count], "little")
+            out.add(emit.load_immediate(rdx, guest + done) + emit.load_low(rdx, count))
+            out.add(emit.load_immediate(rcx, -value) + emit.add(rcx, rdx) + emit.jump_if_rcx_zero(5))
+            out.add(emit.jump(0))
+            out.mismatches.append(out.here - 4)
+            done += count
+        for register, start in starts:
+            out.give_back(start, register, at + 8 * register)
+
+    def _end_check(self, guest: int, number: int, out: Output) -> None:
+        """Emit where the comparison leads if it fails."""
+        at = self._at
+        if not out.mismatches:
+            return
+        for place in out.mismatches:
+            out.set_displacement(place, out.here)
+        for register in (1, 2):
+            out.add(emit.load_gs(register, at.spill + 8 * register))
+        out.add(emit.store_gs_address(at.target, guest) + emit.store_gs_half(at.source, number))
+        out.add(emit.jump_gs(at.changed))
 
     def _register(
         self,
@@ -199,6 +289,7 @@ class Translator:
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
         native: str | None = None,
+        version: tuple[int, bytes, bool] | None = None,
     ) -> None:
         ffi = self._ffi
         host = out.address
@@ -207,6 +298,10 @@ class Translator:
         info.slots = record.slots if record.written else 0
         info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
         info.unsupported = unsupported is not None
+        code = b"" if version is None else version[1]
+        if version is not None and body:
+            code = b"".join(decoded.code for decoded in body)  # not all of it may have fitted
+        info.guest_bytes, info.checked = len(code), bool(version and version[2])
         info.first_access = self._accesses + 1
         self._accesses += len(record.accesses)
         changes, registers = [], []
@@ -247,6 +342,7 @@ class Translator:
             borrowed,
             ffi.new("struct instrument_change[]", changes),
             ffi.new("struct instrument_loop_register[]", registers),
+            code,
         )
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
@@ -262,6 +358,7 @@ class Translator:
                 native,
                 info.first_access,
                 tuple(at for at, decoded in enumerate(body) for _ in decoded.accesses if record.accesses),
+                version,
             )
         )
 
@@ -280,8 +377,8 @@ class Translator:
 
     # ---- straight code ----
 
-    def _emit_block(self, block: Block, region: Region, out: Output) -> int:
-        body, used = self._fitting(block)
+    def _emit_block(self, block: Block, region: Region, out: Output, checked: bool = False) -> int:
+        body, used = self._fitting(block, checked)
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
         )
@@ -303,6 +400,8 @@ class Translator:
         masked: list[MaskedFlops] = []
         spill = at.spill + 8 * scratch
         start = 0
+        if checked:
+            self._check(block.address, b"".join(decoded.code for decoded in body), out)
         if recording:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
@@ -328,7 +427,7 @@ class Translator:
             if recording:
                 out.give_back(start, scratch, spill)
             self._exit(body[-1].instruction.next_ip, out)
-        return self._finish(block, body, region, out, record, places, None, tuple(masked))
+        return self._finish(block, body, region, out, record, places, None, tuple(masked), checked)
 
     def _wants_record(self, body: list[Decoded]) -> bool:
         if self._detail != "flops" and any(decoded.accesses for decoded in body):
@@ -339,8 +438,11 @@ class Translator:
             if decoded.instruction.op_mask != Register.NONE
         )
 
-    def _fitting(self, block: Block) -> tuple[list[Decoded], int]:
-        """Return as many instructions as leave two registers free, and as a record has room for."""
+    def _fitting(self, block: Block, checked: bool) -> tuple[list[Decoded], int]:
+        """Return as many instructions as leave two registers free, and as a record has room for.
+
+        A block that is checked ends with a store: it may be one into the code that follows.
+        """
         used, words, count = 1 << RSP, 1, 0
         for decoded in block.body:
             wider = used | decoded.used
@@ -351,6 +453,8 @@ class Translator:
                 break
             used = wider
             count += 1
+            if checked and any(access.kind in (STORE, NON_TEMPORAL, UPDATE) for access in decoded.accesses):
+                break
         return block.body[:count], used
 
     def _count(self, block: Block, number: int, scratch: int, out: Output) -> None:
@@ -566,6 +670,7 @@ class Translator:
         places: list[int],
         loop: tuple[CountedLoop, dict[int, int]] | None,
         masked: tuple[MaskedFlops, ...],
+        checked: bool = False,
     ) -> int:
         at, host = self._at, out.address
         self._hosts[block.address] = host
@@ -578,9 +683,12 @@ class Translator:
             out.add(emit.store_gs_address(at.target, target) + emit.jump_gs(at.dispatch))
             if known is None:
                 self._pending.setdefault(target, []).append(place)
-        self._register(block, out, len(out.code), record, body, places, loop, masked=masked)
+        number = len(self.blocks)
+        self._end_check(block.address, number, out)
         self._cache.place(region, out.code)
-        self._link(block.address, host)
+        version = block.address, b"".join(decoded.code for decoded in block.body), checked
+        self._register(block, out, len(out.code), record, body, places, loop, masked=masked, version=version)
+        self._link(block.address, host, number)
         return host
 
     def _native_call(self, guest: int, native: NativeFunction) -> int:
@@ -608,10 +716,12 @@ class Translator:
             + emit.store_gs(at.native_call, rax)
         )
         # push [rax + 8]
-        code += b"\xff\x70\x08" + emit.pop_gs(at.target) + restore + emit.jump_gs(at.dispatch)
+        code += b"\xff\x70\x08" + emit.pop_gs(at.target) + restore
+        code += emit.jump_gs(at.after_loader if native.loads else at.dispatch)
         host = self._cache.place(self._cache.region(guest), code)
+        number = len(self.blocks)
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
-        self._link(guest, host)
+        self._link(guest, host, number)
         return host
 
 

@@ -15,7 +15,9 @@ uint64_t instrument_block_total(void) { return block_total; }
 /* ---- code regions ---- */
 
 #define REGIONS 64
-static struct { uint64_t start, end; } regions[REGIONS];
+#define GATE_BYTES 64u
+#define GATES 16384u /* of a region for translated blocks, behind them */
+static struct { uint64_t start, gates, end; uint32_t gate_count; } regions[REGIONS];
 static unsigned region_count;
 
 int instrument_in_code_cache(uint64_t address) {
@@ -25,7 +27,8 @@ int instrument_in_code_cache(uint64_t address) {
 }
 
 /* Map executable memory within 2 GiB of `near`, below it if possible; 0 if there is no room. */
-uint64_t instrument_map(uint64_t near, uint64_t bytes) {
+uint64_t instrument_map(uint64_t near, uint64_t room) {
+    uint64_t bytes = room + (room >> 20 ? GATES * GATE_BYTES : 0);
     if (region_count == REGIONS) return 0;
     for (uint64_t distance = 1u << 24; distance < 0x70000000u; distance += 1u << 24)
         for (int above = 0; above < 2; above++) {
@@ -39,6 +42,8 @@ uint64_t instrument_map(uint64_t near, uint64_t bytes) {
                 continue;
             }
             regions[region_count].start = wanted;
+            regions[region_count].gates = wanted + room;
+            regions[region_count].gate_count = 0;
             regions[region_count].end = wanted + bytes;
             __atomic_add_fetch(&region_count, 1, __ATOMIC_RELEASE);
             return wanted;
@@ -47,6 +52,50 @@ uint64_t instrument_map(uint64_t near, uint64_t bytes) {
 }
 
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { memcpy((void *)address, code, bytes); }
+
+/* ---- gates ---- */
+
+/* Change 8 aligned bytes where no instruction begins but at the first; other threads see the old or the new ones. */
+void instrument_store_head(uint64_t at, uint64_t code) { __atomic_store_n((uint64_t *)at, code, __ATOMIC_RELEASE); }
+
+/* Let the instruction at an aligned address, of 5 bytes or more, become a jump. */
+void instrument_store_jump(uint64_t at, uint64_t to) {
+    uint64_t code = *(uint64_t *)at & ~0xffffffffffull;
+    instrument_store_head(at, code | 0xe9 | ((to - at - 5) & 0xffffffff) << 8);
+}
+
+#define GATE_STUB 16 /* behind the jump that a gate begins with: it jumps here while there is no translation */
+
+/* A jump to the translation of an original address, made in reach of `host`; 0 if there is no room. */
+uint64_t instrument_make_gate(uint64_t guest, uint64_t host) {
+    unsigned i = 0;
+    while (i < region_count && (host < regions[i].start || host >= regions[i].end)) i++;
+    if (i == region_count || regions[i].gates + (uint64_t)(regions[i].gate_count + 1) * GATE_BYTES > regions[i].end) return 0;
+    uint64_t gate = regions[i].gates + (uint64_t)regions[i].gate_count++ * GATE_BYTES;
+    /* mov dword gs:[TARGET], low; mov dword gs:[TARGET + 4], high; jmp gs:[DISPATCH] */
+    uint8_t code[] = {0x65, 0xc7, 4, 0x25, STATE_TARGET, 0, 0, 0, 0, 0, 0, 0, 0x65, 0xc7, 4, 0x25, STATE_TARGET + 4,
+                      0,    0,    0, 0,    0,            0, 0, 0x65, 0xff, 0x24, 0x25, STATE_DISPATCH, 0, 0, 0};
+    memcpy(code + 8, &guest, 4);
+    memcpy(code + 20, (char *)&guest + 4, 4);
+    memcpy((void *)(gate + GATE_STUB), code, sizeof code);
+    instrument_close_gate(gate);
+    return gate;
+}
+
+void instrument_close_gate(uint64_t gate) { instrument_store_jump(gate, gate + GATE_STUB); }
+
+/* The original address that a gate is for; 0 if `host` is in none. */
+uint64_t instrument_gate_guest(uint64_t host) {
+    for (unsigned i = 0; i < region_count; i++) {
+        uint64_t offset = host - regions[i].gates;
+        if (offset >= (uint64_t)regions[i].gate_count * GATE_BYTES) continue;
+        uint64_t stub = host - offset % GATE_BYTES + GATE_STUB, guest;
+        memcpy(&guest, (void *)(stub + 8), 4);
+        memcpy((char *)&guest + 4, (void *)(stub + 20), 4);
+        return guest;
+    }
+    return 0;
+}
 
 /* Set the displacement of a jump. The translator keeps it 4-byte aligned, so other threads see the old or the new one
    (Intel SDM volume 3, section 8.1.1: aligned doublewords are written atomically). */
@@ -59,7 +108,7 @@ void instrument_patch(uint64_t site, int32_t relative) {
 int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
                              const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
-                             const struct instrument_loop_register *loop_registers) {
+                             const struct instrument_loop_register *loop_registers, const uint8_t *code) {
     uint64_t id = block_total;
     if (id >= STATE_COUNTER_LIMIT || id >= (uint64_t)BLOCK_SEGMENT * BLOCK_SEGMENTS) return -5;
     if (!instrument_segments[id / BLOCK_SEGMENT]) {
@@ -77,8 +126,10 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     b->borrowed = malloc(info->borrowed * sizeof *borrowed + 1);
     b->changes = malloc(info->changes * sizeof *changes + 1);
     b->loop_registers = malloc(info->loop_registers * sizeof *loop_registers + 1);
-    if (!b->accesses || !b->lanes || !b->places || !b->borrowed || !b->changes || !b->loop_registers) return -2;
+    b->code = malloc(info->guest_bytes + 1);
+    if (!b->accesses || !b->lanes || !b->places || !b->borrowed || !b->changes || !b->loop_registers || !b->code) return -2;
     b->number = (uint32_t)id;
+    memcpy(b->code, code, info->guest_bytes);
     memcpy(b->changes, changes, info->changes * sizeof *changes);
     memcpy(b->loop_registers, loop_registers, info->loop_registers * sizeof *loop_registers);
     memcpy(b->places, places, info->places * sizeof *places);
@@ -96,6 +147,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
                                                     accesses[i].scale, accesses[i].kind};
     }
     __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
+    if (instrument_reserve(b) || instrument_guard(b)) return -2;
     return (int64_t)id;
 }
 
@@ -154,6 +206,7 @@ void instrument_free_blocks(void) {
         free(block->borrowed);
         free(block->changes);
         free(block->loop_registers);
+        free(block->code);
     }
     for (unsigned i = 0; i < BLOCK_SEGMENTS; i++) {
         free(instrument_segments[i]);

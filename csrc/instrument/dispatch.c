@@ -139,6 +139,24 @@ __asm__(
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_before_native, .-instrument_before_native\n"
 
+    /* A checked block found other code than it was translated from: TARGET is its address, SOURCE its number. */
+    "  .globl instrument_changed\n  .hidden instrument_changed\n  .type instrument_changed, @function\n"
+    "instrument_changed:\n"
+    SAVE_ALL
+    "  call instrument_block_changed\n"
+    RESTORE_ALL
+    "  jmp *" GS(STATE_JUMP) "\n"
+    "  .size instrument_changed, .-instrument_changed\n"
+
+    /* A native function of the loader returns to TARGET. */
+    "  .globl instrument_after_loader\n  .hidden instrument_after_loader\n  .type instrument_after_loader, @function\n"
+    "instrument_after_loader:\n"
+    SAVE_ALL
+    "  call instrument_loader_returned\n"
+    RESTORE_ALL
+    "  jmp *" GS(STATE_JUMP) "\n"
+    "  .size instrument_after_loader, .-instrument_after_loader\n"
+
     /* Native code calls a translated function: r11 holds its original address, the stack the real return address. The
        thread may be new and have no state yet, so this is done on its own stack. */
     "  .globl instrument_enter\n  .hidden instrument_enter\n  .type instrument_enter, @function\n"

@@ -17,11 +17,15 @@ void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relat
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
                              const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
-                             const struct instrument_loop_register *loop_registers) {
-    (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed; (void)changes; (void)loop_registers;
+                             const struct instrument_loop_register *loop_registers, const uint8_t *code) {
+    (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed; (void)changes; (void)loop_registers; (void)code;
     return -1;
 }
-int instrument_publish(uint64_t guest, uint64_t host) { (void)guest; (void)host; return -1; }
+void instrument_publish(uint32_t block) { (void)block; }
+int instrument_watch(uint64_t guest, uint64_t bytes) { (void)guest; (void)bytes; return -2; }
+int instrument_revive(uint32_t block) { (void)block; return 0; }
+uint64_t instrument_take_stale(uint32_t *out, uint64_t room) { (void)out; (void)room; return 0; }
+uint64_t instrument_unloads(void) { return 0; }
 void instrument_forget(void) {}
 uint64_t instrument_entry(uint64_t function) { (void)function; return 0; }
 int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,

@@ -108,6 +108,10 @@ uint64_t instrument_entry(uint64_t guest) {
 /* Whether code lies at an address, by /proc/self/maps; remembered by page, since arguments repeat. */
 static int executable(uint64_t address) {
     static struct { uint64_t page; int yes; } known[1024];
+    static uint32_t seen;
+    uint32_t generation = instrument_pages_generation();
+    if (seen != generation) memset(known, 0, sizeof known);
+    seen = generation;
     uint64_t page = address >> 12;
     if (!page || address >> 47) return 0;
     __typeof__(*known) *k = &known[page % 1024];

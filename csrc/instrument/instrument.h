@@ -52,6 +52,8 @@ struct instrument_block {
     uint32_t places, borrowed, changes, loop_registers;
     uint32_t first_access; /* number of its first access among all blocks', from 1 */
     uint32_t unsupported; /* 1: a trap in the place of code that cannot be translated */
+    uint32_t guest_bytes; /* of the original code */
+    uint32_t checked;     /* 1: it begins with a comparison of that with what it was translated from */
 };
 
 /* Where the translation of an instruction begins: offsets from `host` and `guest` of its block. In host order; one more
@@ -85,7 +87,7 @@ struct instrument_fault {
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source, changed, after_loader;
 };
 
 int instrument_supported(void);
@@ -101,9 +103,14 @@ void instrument_patch(uint64_t site, int32_t relative);
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
                              const struct instrument_lanes *lanes, const struct instrument_place *places,
                              const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
-                             const struct instrument_loop_register *loop_registers);
-int instrument_publish(uint64_t guest, uint64_t host);
-void instrument_forget(void);   /* all look-ups; what was translated is no longer reached from outside */
+                             const struct instrument_loop_register *loop_registers, const uint8_t *code);
+void instrument_publish(uint32_t block);
+/* Code that changes; see changes.c. */
+int instrument_watch(uint64_t guest, uint64_t bytes);
+int instrument_revive(uint32_t block);
+uint64_t instrument_take_stale(uint32_t *out, uint64_t room);
+uint64_t instrument_unloads(void);
+void instrument_forget(void);
 uint64_t instrument_entry(uint64_t function);
 int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);

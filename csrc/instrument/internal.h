@@ -31,6 +31,10 @@ struct block {
     struct instrument_change *changes;
     struct instrument_loop_register *loop_registers;
     uint32_t number;
+    uint8_t *code;           /* what it was translated from */
+    uint32_t stale, listed;  /* the original is another now; the translator is still to be told */
+    uint64_t head;           /* the first bytes of a stale block */
+    struct block *next_stale;
 };
 
 #define BLOCK_SEGMENT 4096u
@@ -54,6 +58,8 @@ void instrument_after_syscall(void);
 void instrument_syscall_locked(void);
 void instrument_syscall_done(void);
 void instrument_before_native(void);
+void instrument_changed(void);
+void instrument_after_loader(void);
 void instrument_safe_point(void);
 void instrument_safe(void);        /* in it, from here on signals come */
 void instrument_text_start(void);
@@ -68,7 +74,26 @@ struct block *instrument_block_of(uint64_t host);
 uint64_t instrument_block_total(void);
 void instrument_free_blocks(void);
 
+void instrument_store_head(uint64_t at, uint64_t code);
+void instrument_store_jump(uint64_t at, uint64_t to);
+uint64_t instrument_make_gate(uint64_t guest, uint64_t host);
+void instrument_close_gate(uint64_t gate);
+uint64_t instrument_gate_guest(uint64_t host);
+
+/* changes.c */
+void instrument_lock_code(void);
+void instrument_unlock_code(void);
+int instrument_guard(struct block *block);
+void instrument_make_stale(uint32_t number);
+int instrument_code_written(uint64_t address, const struct block *by, uint64_t host);
+void instrument_range_changes(uint64_t start, uint64_t bytes, int gone);
+void instrument_look_for_changes(int all);
+void instrument_changes_start(void);
+void instrument_free_pages(void);
+
 /* lookup.c */
+int instrument_reserve(const struct block *block);
+void instrument_detach(const struct block *block);
 void instrument_set_translator(uint64_t (*translate)(uint64_t));
 void instrument_resolve_target(struct state *state, struct saved_registers *registers);
 void instrument_free_map(void);
@@ -100,6 +125,10 @@ extern uint32_t instrument_has_handlers; /* the program has handlers that may ru
 
 /* pages.c: what this process has mapped */
 void instrument_pages_changed(void);
+uint32_t instrument_pages_generation(void);
+uint32_t instrument_access_of(uint64_t address); /* PROT_ bits and these; 0 where nothing can be executed */
+#define ACCESS_SHARED 0x100u
+#define ACCESS_ANONYMOUS 0x200u
 uint64_t instrument_read(uint64_t address, uint8_t *out, uint64_t bytes);
 
 /* state.c: threads and their buffers */

@@ -4,7 +4,6 @@
 #include "instrument/internal.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,55 +12,86 @@ static uint64_t (*translate)(uint64_t);
 
 void instrument_set_translator(uint64_t (*translator)(uint64_t)) { translate = translator; }
 
-static struct { uint64_t guest, host; } *map;
+/* An entry stays once it is there; its gate is made when a translation becomes stale. */
+struct entry { uint64_t guest, host, gate; };
+static struct entry *map;
 static uint64_t map_size, map_used;
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t map_slot(uint64_t guest) {
+static struct entry *slot_of(struct entry *table, uint64_t size, uint64_t guest) {
     uint64_t i = (guest * 0x9e3779b97f4a7c15ull) >> 20;
     for (;; i++) {
-        i &= map_size - 1;
-        if (!map[i].guest || map[i].guest == guest) return i;
+        struct entry *e = &table[i & (size - 1)];
+        if (!e->guest || e->guest == guest) return e;
     }
+}
+
+static struct entry *find(uint64_t guest) {
+    struct entry *e = map ? slot_of(map, map_size, guest) : NULL;
+    return e && e->guest ? e : NULL;
 }
 
 static uint64_t map_find(uint64_t guest) {
-    pthread_mutex_lock(&map_lock);
-    uint64_t host = map ? map[map_slot(guest)].host : 0;
-    pthread_mutex_unlock(&map_lock);
+    instrument_lock_code();
+    const struct entry *e = find(guest);
+    uint64_t host = e ? e->host : 0;
+    instrument_unlock_code();
     return host;
 }
 
-int instrument_publish(uint64_t guest, uint64_t host) {
-    pthread_mutex_lock(&map_lock);
+/* Make the entry for a block that is about to be published. */
+int instrument_reserve(const struct block *b) {
+    int status = 0;
+    instrument_lock_code();
     if (map_used * 2 >= map_size) {
-        uint64_t old_size = map_size;
-        __typeof__(map) old = map;
-        map_size = map_size ? map_size * 2 : 8192;
-        map = calloc(map_size, sizeof *map);
-        for (uint64_t i = 0; map && i < old_size; i++)
-            if (old[i].guest) map[map_slot(old[i].guest)] = old[i];
-        free(old);
+        uint64_t size = map_size ? map_size * 2 : 8192;
+        struct entry *more = calloc(size, sizeof *more);
+        for (uint64_t i = 0; more && i < map_size; i++)
+            if (map[i].guest) *slot_of(more, size, map[i].guest) = map[i];
+        if (more) {
+            free(map);
+            map = more;
+            map_size = size;
+        } else {
+            status = -2;
+        }
     }
-    if (map) {
-        uint64_t i = map_slot(guest);
-        if (!map[i].guest) map_used++;
-        map[i].guest = guest;
-        map[i].host = host;
+    if (!status) {
+        struct entry *e = slot_of(map, map_size, b->info.guest);
+        if (!e->guest) map_used++;
+        e->guest = b->info.guest;
     }
-    pthread_mutex_unlock(&map_lock);
-    return map ? 0 : -2;
+    instrument_unlock_code();
+    return status;
 }
 
-void instrument_forget(void) {
-    pthread_mutex_lock(&map_lock);
-    memset(map, 0, map_size * sizeof *map);
-    map_used = 0;
-    pthread_mutex_unlock(&map_lock);
+#define REACH 0x7fffff00u /* of a jump */
+
+/* From now on a block is the translation of its address, unless it became stale meanwhile. */
+void instrument_publish(uint32_t number) {
+    const struct block *b = instrument_block_at(number);
+    instrument_lock_code();
+    if (!b->stale) {
+        struct entry *e = find(b->info.guest);
+        e->host = b->info.host;
+        if (e->gate && e->host - e->gate + REACH < 2ull * REACH) instrument_store_jump(e->gate, e->host);
+    }
+    instrument_unlock_code();
+}
+
+/* Lead all ways into a block to its gate; under the lock. */
+void instrument_detach(const struct block *b) {
+    uint64_t guest = b->info.guest, slot = guest & 0xffff;
+    struct entry *e = find(guest);
+    if (!e->gate) e->gate = instrument_make_gate(guest, b->info.host);
+    if (e->host == b->info.host) {
+        e->host = 0;
+        if (e->gate) instrument_close_gate(e->gate);
+    }
+    if (e->gate) instrument_store_jump(b->info.host, e->gate);
+    else instrument_store_head(b->info.host, (b->head & ~0xffffull) | 0x0b0f); /* ud2: the handler finds the way */
     for (struct state *s = instrument_all_states(); s; s = s->next) {
-        uint64_t *keys = (uint64_t *)((char *)s + STATE_KEYS);
-        memset(keys, 0, 65536 * sizeof *keys);
-        keys[0] = 1;
+        uint64_t *key = (uint64_t *)((char *)s + STATE_KEYS) + slot;
+        if (*key == 0 - guest) *key = slot ? 0 : 1;
     }
 }
 
@@ -114,6 +144,7 @@ void instrument_resolve_target(struct state *s, struct saved_registers *register
             return;
         }
     }
+    /* If it becomes stale just now, the way there is longer, but right. */
     uint64_t slot = target & 0xffff;
     ((uint64_t *)((char *)s + STATE_HOSTS))[slot] = host;
     ((uint64_t *)((char *)s + STATE_KEYS))[slot] = 0 - target;
@@ -124,6 +155,28 @@ __attribute__((visibility("hidden"))) void instrument_resolve(struct saved_regis
     int kept = errno; /* the program's */
     struct state *s = instrument_this_thread();
     instrument_begin(s);
+    instrument_resolve_target(s, registers);
+    instrument_end(s, s->target);
+    errno = kept;
+}
+
+/* A checked block found that its original is another now. */
+__attribute__((visibility("hidden"))) void instrument_block_changed(struct saved_registers *registers) {
+    int kept = errno; /* the program's */
+    struct state *s = instrument_this_thread();
+    instrument_begin(s);
+    instrument_make_stale(s->source);
+    instrument_resolve_target(s, registers);
+    instrument_end(s, s->target);
+    errno = kept;
+}
+
+/* A native function of the loader returned. */
+__attribute__((visibility("hidden"))) void instrument_loader_returned(struct saved_registers *registers) {
+    int kept = errno; /* the program's */
+    struct state *s = instrument_this_thread();
+    instrument_begin(s);
+    instrument_look_for_changes(0);
     instrument_resolve_target(s, registers);
     instrument_end(s, s->target);
     errno = kept;

@@ -5,23 +5,31 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-struct range { uint64_t start, end; };
+struct range { uint64_t start, end; uint32_t access; };
 
 static struct range *ranges; /* executable, in order */
 static uint64_t range_count, range_room;
 static int stale = 1;
+static uint32_t generation;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Mappings have come, gone or changed. */
-void instrument_pages_changed(void) { __atomic_store_n(&stale, 1, __ATOMIC_RELEASE); }
+void instrument_pages_changed(void) {
+    __atomic_store_n(&stale, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&generation, 1, __ATOMIC_RELEASE);
+}
 
-static int add_range(uint64_t start, uint64_t end) {
-    if (range_count && ranges[range_count - 1].end == start) {
+uint32_t instrument_pages_generation(void) { return __atomic_load_n(&generation, __ATOMIC_ACQUIRE); }
+
+static int add_range(uint64_t start, uint64_t end, uint32_t access) {
+    if (range_count && ranges[range_count - 1].end == start && ranges[range_count - 1].access == access) {
         ranges[range_count - 1].end = end;
         return 0;
     }
@@ -32,14 +40,19 @@ static int add_range(uint64_t start, uint64_t end) {
         ranges = more;
         range_room = room;
     }
-    ranges[range_count++] = (struct range){start, end};
+    ranges[range_count++] = (struct range){start, end, access};
     return 0;
 }
 
 static void parse_line(const char *line) {
     char *end;
     uint64_t start = strtoull(line, &end, 16), stop = strtoull(end + 1, &end, 16);
-    if (end[3] == 'x') add_range(start, stop); /* " rwxp": end points at the space */
+    if (end[3] != 'x') return; /* " rwxp": end points at the space */
+    uint32_t access = PROT_EXEC | (end[1] == 'r' ? PROT_READ : 0) | (end[2] == 'w' ? PROT_WRITE : 0);
+    if (end[4] == 's') access |= ACCESS_SHARED;
+    unsigned long inode = 1;
+    if (sscanf(end, " %*s %*s %*s %lu", &inode) == 1 && !inode) access |= ACCESS_ANONYMOUS;
+    add_range(start, stop, access);
 }
 
 /* Read /proc/self/maps. Lines come in the order of their addresses. */
@@ -100,8 +113,19 @@ uint64_t instrument_read_code(uint64_t address, uint8_t *out, uint64_t bytes) {
         range = find(address);
     }
     uint64_t room = range ? range->end - address : 0;
+    for (; range && range + 1 < ranges + range_count && range[1].start == range->end; range++)
+        room += range[1].end - range[1].start;
     pthread_mutex_unlock(&lock);
     return instrument_read(address, out, bytes < room ? bytes : room);
+}
+
+uint32_t instrument_access_of(uint64_t address) {
+    pthread_mutex_lock(&lock);
+    if (__atomic_load_n(&stale, __ATOMIC_ACQUIRE)) refresh();
+    const struct range *range = find(address);
+    uint32_t access = range ? range->access : 0;
+    pthread_mutex_unlock(&lock);
+    return access;
 }
 
 #endif

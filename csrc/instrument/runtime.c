@@ -72,6 +72,8 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->system_call = STATE_SYSCALL;
     layout->hook = STATE_HOOK;
     layout->source = STATE_SOURCE;
+    layout->changed = STATE_CHANGED;
+    layout->after_loader = STATE_AFTER_LOADER;
 }
 
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
@@ -82,6 +84,7 @@ int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
     instrument_set_translator(translator);
     if (instrument_consumer_start(model)) return -2;
     instrument_signals_start();
+    instrument_changes_start();
     started = 1;
     return 0;
 }
@@ -90,6 +93,7 @@ int instrument_stop(void) {
     if (!started) return -4;
     if (instrument_let_go()) return -8;
     instrument_consumer_stop();
+    instrument_free_pages();
     instrument_signals_stop();
     instrument_free_states();
     instrument_free_blocks();
@@ -112,6 +116,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     s->escape = &here;
     s->fault = fault;
     s->escape_status = 0;
+    instrument_look_for_changes(1);
     uint64_t entry = instrument_entry(function);
     if (!entry) s->escape_status = -2;
     else if (!sigsetjmp(here, 1)) *result = run_call(entry, frame, float_result);

@@ -67,13 +67,13 @@ static void go_on(struct state *s, greg_t *registers) {
 
 /* ---- where a signal met us ---- */
 
-enum where { NATIVE, AT_INSTRUCTION, BETWEEN, DISPATCH, ENGINE, SAFE_POINT, SYSTEM_CALL };
+enum where { NATIVE, GATE, AT_INSTRUCTION, BETWEEN, DISPATCH, ENGINE, SAFE_POINT, SYSTEM_CALL };
 
 static enum where where_is(const struct state *s, uint64_t host, struct block **block) {
     *block = NULL;
     if (instrument_in_code_cache(host)) {
         *block = instrument_block_of(host);
-        if (!*block) return NATIVE; /* on the way into an entry */
+        if (!*block) return instrument_gate_guest(host) ? GATE : NATIVE; /* or on the way into an entry */
         return instrument_at_place(*block, host) && !s->busy ? AT_INSTRUCTION : BETWEEN;
     }
     if (host >= (uint64_t)instrument_safe && host < (uint64_t)instrument_text_end) return SAFE_POINT;
@@ -153,6 +153,11 @@ void instrument_on_signal(int number, siginfo_t *info, void *context) {
         deliver(number, info, user);
         go_on(s, registers);
         return;
+    case GATE:
+        registers[REG_RIP] = (greg_t)instrument_gate_guest(host);
+        deliver(number, info, user);
+        go_on(s, registers);
+        return;
     case DISPATCH:
         if (host >= (uint64_t)instrument_dispatch_saved) {
             registers[REG_RAX] = (greg_t)s->d0;
@@ -218,6 +223,9 @@ static int chunk_is_full(struct state *s, uint64_t address, greg_t *registers) {
     return 1;
 }
 
+#define WRITE_FAULT 2 /* in a page fault's error code (Intel SDM volume 3, section 4.7) */
+static uint64_t page_of(uint64_t address) { return address >> 12; }
+
 static void on_fault(int number, siginfo_t *info, void *context) {
     ucontext_t *user = context;
     greg_t *registers = user->uc_mcontext.gregs;
@@ -225,6 +233,23 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     uint64_t address = (uint64_t)info->si_addr, host = (uint64_t)registers[REG_RIP];
     struct block *b = NULL;
     if (s && number == SIGSEGV && chunk_is_full(s, address, registers)) return;
+    if (s && instrument_in_code_cache(host)) b = instrument_block_of(host);
+    if (number == SIGSEGV && info->si_code == SEGV_ACCERR && (registers[REG_ERR] & WRITE_FAULT) &&
+        instrument_code_written(address, b, host)) {
+        if (b && b->stale && page_of(address) >= page_of(b->info.guest) &&
+            page_of(address) <= page_of(b->info.guest + b->info.guest_bytes - 1)) {
+            /* It may have written what it would do next. */
+            if (s->stepping) stop_stepping(s, user);
+            instrument_interrupt(s, b, registers);
+            go_on(s, registers);
+        }
+        return;
+    }
+    if (number == SIGILL && b && b->stale && host == b->info.host) { /* there was no room for a gate */
+        registers[REG_RIP] = (greg_t)b->info.guest;
+        go_on(s, registers);
+        return;
+    }
     if (s && s->stepping) {
         if (number == SIGTRAP && info->si_code == TRAP_TRACE) {
             if (where_is(s, host, &b) != BETWEEN) stop_stepping(s, user);
@@ -232,7 +257,6 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         }
         stop_stepping(s, user);
     }
-    if (s && instrument_in_code_cache(host)) b = instrument_block_of(host);
     int translated = b != NULL;
     if (s && s->wild && host == s->wild) translated = 1;
     if (b && b->info.unsupported && s->escape) {

@@ -89,6 +89,8 @@ static struct state *create(void) {
     s->dispatch = (uint64_t)instrument_dispatch;
     s->syscall = (uint64_t)instrument_syscall;
     s->hook = (uint64_t)instrument_before_native;
+    s->changed = (uint64_t)instrument_changed;
+    s->after_loader = (uint64_t)instrument_after_loader;
     s->stack_bottom = stack;
     for (unsigned i = 0; i < CHUNKS; i++) {
         s->chunks[i].start = (uint64_t *)(chunks + i * CHUNK_BYTES);

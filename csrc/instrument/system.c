@@ -5,7 +5,71 @@
 #include "instrument/internal.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+
+static uint64_t make_call(const struct saved_registers *r) {
+    uint64_t result = r->rax;
+    register uint64_t fourth __asm__("r10") = r->r10, fifth __asm__("r8") = r->r8, sixth __asm__("r9") = r->r9;
+    __asm__ volatile("syscall" : "+a"(result) : "D"(r->rdi), "S"(r->rsi), "d"(r->rdx), "r"(fourth), "r"(fifth), "r"(sixth)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static int failed(uint64_t result) { return result > -4096ull; }
+
+/* A system call that changes what is mapped. What was translated from there is forgotten before, so that the call finds
+   the pages as the program left them, and again after, since other threads were running. */
+static void change_mappings(struct saved_registers *r) {
+    uint64_t call = r->rax, old = r->rdi, old_bytes = r->rsi, bytes = r->rsi;
+    int gone = call != SYS_mprotect && call != SYS_pkey_mprotect;
+    if (call == SYS_mremap) bytes = r->rdx;
+    if (call == SYS_mmap && !(r->r10 & MAP_FIXED)) old_bytes = 0;
+    if (call == SYS_shmat || call == SYS_shmdt) old_bytes = call == SYS_shmdt || (r->rdx & SHM_REMAP) ? ~0ull >> 17 : 0, old = 0;
+    instrument_range_changes(old, old_bytes, gone);
+    if (call == SYS_mremap && (r->r10 & MREMAP_FIXED)) instrument_range_changes(r->r8, bytes, 1);
+    r->rax = make_call(r);
+    instrument_range_changes(old, old_bytes, gone);
+    if ((call == SYS_mmap || call == SYS_mremap) && !failed(r->rax)) instrument_range_changes(r->rax, bytes, 1);
+    instrument_pages_changed();
+}
+
+static void expect_writes(uint64_t pieces, uint64_t count) {
+    struct iovec piece;
+    for (uint64_t i = 0; i < count && i < 1024; i++) { /* 1024: UIO_MAXIOV */
+        if (instrument_read(pieces + i * sizeof piece, (uint8_t *)&piece, sizeof piece) != sizeof piece) return;
+        instrument_range_changes((uint64_t)piece.iov_base, piece.iov_len, 0);
+    }
+}
+
+/* The system cannot write a page that is read-only for our sake: it would not fault but fail. */
+static void expect_writes_of(const struct saved_registers *r) {
+    struct msghdr message;
+    switch (r->rax) {
+    case SYS_read: case SYS_pread64: case SYS_recvfrom:
+        instrument_range_changes(r->rsi, r->rdx, 0);
+        break;
+    case SYS_getrandom:
+        instrument_range_changes(r->rdi, r->rsi, 0);
+        break;
+    case SYS_readv: case SYS_preadv: case SYS_preadv2: case SYS_process_vm_readv:
+        expect_writes(r->rsi, r->rdx);
+        break;
+    case SYS_process_vm_writev: /* into this very process, perhaps */
+        expect_writes(r->r10, r->r8);
+        break;
+    case SYS_recvmsg:
+        if (instrument_read(r->rsi, (uint8_t *)&message, sizeof message) == sizeof message)
+            expect_writes((uint64_t)message.msg_iov, message.msg_iovlen);
+        break;
+    case SYS_madvise: /* some advice empties pages */
+        instrument_range_changes(r->rdi, r->rsi, 0);
+        break;
+    }
+}
 
 /* Called by dispatch.c: state->target is the instruction after the system call. */
 __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
@@ -28,9 +92,10 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
         goto program;
     case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_pkey_mprotect: case SYS_shmat:
     case SYS_shmdt: case SYS_remap_file_pages:
-        instrument_pages_changed();
-        goto program;
+        change_mappings(r);
+        break;
     default:
+        expect_writes_of(r);
     program:
         s->jump = (uint64_t)instrument_raw_syscall;
         instrument_end(s, s->target - 2);

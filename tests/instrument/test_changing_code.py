@@ -1,0 +1,431 @@
+"""Code that is written, moved or unloaded while the engine runs: what runs is what is there now."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from pathlib import Path
+
+import pytest
+
+from counteroof.instrument.engine import Engine
+from counteroof.instrument.translate import Detail
+from tests.compiled import needs, shared
+from tests.instrument.programs import WORK, Ran, address_of, call_frame, in_process, same
+
+pytestmark = [pytest.mark.x86_64, needs("gcc")]
+
+HEAD = (
+    """
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <pthread.h>
+    #include <semaphore.h>
+    #include <stdint.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    """
+    + WORK
+    + """
+    typedef unsigned long function(void);
+    enum { RW = PROT_READ | PROT_WRITE, RX = PROT_READ | PROT_EXEC, RWX = RW | PROT_EXEC };
+    static unsigned char *map(int access) {
+        return mmap(NULL, 8192, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    /* mov rdi, argument; mov rax, work; jmp rax */
+    static unsigned long put(unsigned char *at, unsigned long argument) {
+        unsigned char code[] = {0x48, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0,
+                                0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+        unsigned long to = (unsigned long)work;
+        memcpy(code + 2, &argument, 8);
+        memcpy(code + 12, &to, 8);
+        memcpy(at, code, sizeof code);
+        return sizeof code;
+    }
+    static unsigned long call(void *code) {
+        __asm__ volatile("" : : "r"(code) : "memory");
+        return ((function *)code)();
+    }
+    """
+)
+
+
+def test_code_is_written_anew_at_the_same_address(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 300; i++) {
+            put(code, i);
+            for (int k = 0; k < 3; k++) sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_code_is_written_while_it_cannot_be_executed(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(void) {
+        unsigned char *code = map(RW);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 100; i++) {
+            mprotect(code, 4096, RW);
+            put(code, i);
+            mprotect(code, 4096, RX);
+            for (int k = 0; k < 3; k++) sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_other_code_is_mapped_where_code_was(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(void) {
+        unsigned char *code = map(RWX), *other = map(RW), *gap = map(RW);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 100; i++) {
+            put(code, i);
+            sum = sum * 31 + call(code);
+            put(other, i + 1000);
+            if (i % 3 == 0) {
+                munmap(code, 8192);
+                mmap(code, 8192, RWX, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+                put(code, i + 500);
+            } else if (i % 3 == 1) {
+                mmap(code, 8192, RWX, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+                put(code, i + 700);
+            } else {
+                mremap(other, 8192, 8192, MREMAP_MAYMOVE | MREMAP_FIXED, code);
+                mprotect(code, 8192, RWX);
+                other = map(RW);
+            }
+            sum = sum * 31 + call(code);
+            madvise(code, 8192, MADV_DONTNEED);
+            sum = sum * 31 + code[3];
+        }
+        return sum + (gap == other);
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_the_call_itself_does_not_know_that_code_changes(tmp_path: Path, detail: Detail) -> None:
+    """A chain of direct calls and jumps between blocks that change one after the other."""
+    code = """
+    static unsigned char *jump(unsigned char *at, unsigned char *to) {
+        int distance = to - at - 5;
+        at[0] = 0xe9;
+        memcpy(at + 1, &distance, 4);
+        return at;
+    }
+    unsigned long run(void) {
+        unsigned char *code = map(RWX), *more = code + 4096;
+        unsigned long sum = 0;
+        jump(code, more);
+        for (unsigned long i = 0; i < 200; i++) {
+            if (i % 7 == 3) jump(code, more + 64 * (i % 5));
+            for (int k = 0; k < 5; k++) put(more + 64 * k, i * 8 + k);
+            for (int k = 0; k < 3; k++) sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_instructions_that_change_the_next_one(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    extern char changing[], changing_end[];
+    __asm__(".text\\n"
+            "changing: xor %eax, %eax\\n mov $20, %ecx\\n"
+            "1: mov %ecx, 2f+1(%rip)\\n"    /* the operand of the next instruction */
+            "2: add $0x7f7f7f7f, %eax\\n"
+            "   imul $31, %eax\\n"
+            "   add %edi, 2b+1(%rip)\\n   nop\\n"
+            "   dec %ecx\\n jnz 1b\\n ret\\n"
+            "changing_end:");
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        memcpy(code, changing, changing_end - changing);
+        for (unsigned long i = 0; i < 20; i++)
+            sum = sum * 31 + ((unsigned long (*)(unsigned long))code)(i) + work(i);
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_a_string_instruction_overwrites_what_follows_it(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    extern char changing[], new[], changing_end[];
+    __asm__(".text\\n"
+            "changing: lea 1f(%rip), %rdi\\n lea new(%rip), %rsi\\n mov $6, %ecx\\n rep movsb\\n"
+            "1: mov $1, %eax\\n ret\\n"
+            "new: mov $2, %eax\\n ret\\n"
+            "changing_end:");
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 20; i++) {
+            memcpy(code, changing, changing_end - changing);
+            sum = sum * 31 + call(code) + work(i);
+            sum = sum * 31 + call(code + (new - changing));
+        }
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_data_beside_code(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        volatile unsigned long *data = (unsigned long *)(code + 2048);
+        put(code, 5);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 2000; i++) {
+            *data += call(code);
+            sum = sum * 31 + *data;
+        }
+        return sum;
+    }
+    """
+    path = shared(tmp_path, HEAD + code)
+    same(tmp_path, HEAD + code, detail=detail)
+    assert instrumented_blocks(path, detail) < 1000
+
+
+def instrumented_blocks(path: Path, detail: Detail) -> int:
+    """Return how many blocks a run translates."""
+
+    def work() -> Ran:
+        library = ctypes.CDLL(str(path))
+        with Engine(detail) as engine:
+            engine.call(address_of(library, "run"), call_frame([]))
+            return Ran(len(engine.blocks))
+
+    return in_process(work).value
+
+
+def test_code_that_comes_back_is_not_translated_again(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(unsigned long how) {
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 1000; i++) {
+            if (how) mprotect(code, 4096, RW);
+            put(code, i % 3);
+            if (how) mprotect(code, 4096, RX);
+            sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    path = shared(tmp_path, HEAD + code)
+    for how in range(2):
+        found = same(tmp_path, HEAD + code, how, detail=detail)
+        assert not found.error
+    assert instrumented_blocks(path, detail) < 1000
+
+
+def test_code_on_the_stack(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    __attribute__((noinline)) static unsigned long on_stack(unsigned long i, int depth) {
+        unsigned char code[64];
+        put(code, i);
+        unsigned long sum = call(code);
+        if (depth) sum = sum * 31 + on_stack(i + 100, depth - 1);
+        return sum * 31 + call(code);
+    }
+    unsigned long run(void) {
+        unsigned char here;
+        unsigned long page = (unsigned long)&here & ~4095ul;
+        if (mprotect((void *)(page - 8 * 4096), 9 * 4096, RWX)) return 0;
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 30; i++) sum = sum * 31 + on_stack(i, i % 4);
+        return sum;
+    }
+    """
+    assert same(tmp_path, HEAD + code, detail=detail).value
+
+
+def test_code_that_is_written_through_another_mapping(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    unsigned long run(void) {
+        int file = memfd_create("code", 0);
+        if (ftruncate(file, 4096)) return 0;
+        unsigned char *write_here = mmap(NULL, 4096, RW, MAP_SHARED, file, 0);
+        unsigned char *code = mmap(NULL, 4096, RX, MAP_SHARED, file, 0);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 100; i++) {
+            put(write_here, i);
+            sum = sum * 31 + call(code);
+            sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    assert same(tmp_path, HEAD + code, detail=detail).value
+
+
+def test_the_system_writes_code(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    #include <sys/socket.h>
+    #include <sys/uio.h>
+    unsigned long run(void) {
+        int ends[2];
+        unsigned char *code = map(RWX), text[64];
+        unsigned long sum = 0;
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 0;
+        for (unsigned long i = 0; i < 60; i++) {
+            unsigned long size = put(text, i);
+            struct iovec piece = {code, size};
+            struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+            if (write(ends[0], text, size) != (long)size) return 0;
+            long got = i % 4 == 0 ? read(ends[1], code, size) : i % 4 == 1 ? recv(ends[1], code, size, 0)
+                : i % 4 == 2 ? readv(ends[1], &piece, 1) : recvmsg(ends[1], &message, 0);
+            if (got != (long)size) return 0;
+            sum = sum * 31 + call(code);
+        }
+        return sum;
+    }
+    """
+    assert same(tmp_path, HEAD + code, detail=detail).value
+
+
+def test_a_library_is_exchanged_for_another_at_the_same_address(tmp_path: Path, detail: Detail) -> None:
+    folders = [tmp_path / name for name in "abc"]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        text = f"unsigned long answer(unsigned long (*work)(unsigned long)) {{ return work({number + 7}); }}"
+        shared(folder, text)
+    names = ", ".join(f'"{next(folder.glob("*.so"))}"' for folder in folders)
+    code = (
+        """
+    unsigned long run(void) {
+        static const char *names[] = {"""
+        + names
+        + """};
+        unsigned long sum = 0, before = 0, same = 0;
+        for (int i = 0; i < 9; i++) {
+            void *library = dlopen(names[i % 3], RTLD_NOW);
+            if (!library) return 0;
+            unsigned long (*answer)(void *) = dlsym(library, "answer");
+            same += (unsigned long)answer == before;
+            before = (unsigned long)answer;
+            sum = sum * 31 + answer(work);
+            dlclose(library);
+        }
+        return sum * 10 + same;
+    }
+    """
+    )
+    found = same(tmp_path, HEAD + code, detail=detail, flags=["-ldl"])
+    assert found.value % 10 == 8, "the libraries were not loaded at the same address"
+
+
+def test_a_library_patches_itself(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    __attribute__((noipa, aligned(64))) static unsigned long plain(unsigned long x) { return work(x) + 1; }
+    __attribute__((noipa, aligned(64))) static unsigned long better(unsigned long x) { return work(x) * 3; }
+    unsigned long run(void) {
+        unsigned char *start = (unsigned char *)plain, before[5];
+        unsigned long page = (unsigned long)start & ~4095ul, sum = 0;
+        int distance = (unsigned char *)better - start - 5;
+        memcpy(before, start, 5);
+        for (unsigned long i = 0; i < 30; i++) {
+            sum = sum * 31 + plain(i);
+            if (mprotect((void *)page, 8192, i % 2 ? RWX : RW | PROT_EXEC)) return 0;
+            start[0] = 0xe9;
+            memcpy(start + 1, &distance, 4);
+            if (i % 2) mprotect((void *)page, 8192, RX);
+            sum = sum * 31 + plain(i);
+            mprotect((void *)page, 8192, RWX);
+            memcpy(start, before, 5);
+        }
+        return sum;
+    }
+    """
+    assert same(tmp_path, HEAD + code, detail=detail).value
+
+
+def test_another_thread_writes_the_code(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    static sem_t ready, done;
+    static unsigned char *code;
+    static void *writer(void *unused) {
+        for (unsigned long i = 0; i < 50; i++) { put(code, i); sem_post(&ready); sem_wait(&done); }
+        return NULL;
+    }
+    unsigned long run(void) {
+        pthread_t thread;
+        unsigned long sum = 0;
+        code = map(RWX);
+        sem_init(&ready, 0, 0);
+        sem_init(&done, 0, 0);
+        pthread_create(&thread, NULL, writer, NULL);
+        for (unsigned long i = 0; i < 50; i++) {
+            sem_wait(&ready);
+            for (int k = 0; k < 3; k++) sum = sum * 31 + call(code);
+            sem_post(&done);
+        }
+        pthread_join(thread, NULL);
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail, flags=["-lpthread"])
+
+
+def test_a_write_that_is_not_allowed_is_still_a_fault(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    #include <setjmp.h>
+    #include <signal.h>
+    static sigjmp_buf back;
+    static void *where;
+    static void on_fault(int number, siginfo_t *info, void *context) {
+        where = info->si_addr;
+        siglongjmp(back, 1);
+    }
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+        sigaction(SIGSEGV, &action, NULL);
+        volatile unsigned long sum = 0;
+        for (volatile unsigned long i = 0; i < 5; i++) {
+            mprotect(code, 4096, RWX);
+            put(code, i);
+            sum = sum * 31 + call(code);
+            mprotect(code, 4096, RX);
+            sum = sum * 31 + call(code);
+            if (!sigsetjmp(back, 1)) { code[2] = 1; sum += 1000; }
+            sum = sum * 31 + (where == code + 2) + call(code);
+        }
+        return sum;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_python_writes_code_between_calls(detail: Detail) -> None:
+    def work() -> Ran:
+        memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        with Engine(detail) as engine:
+            for number in range(20):
+                memory[:6] = b"\xb8" + number.to_bytes(4, "little") + b"\xc3"  # mov eax, number; ret
+                for _ in range(3):
+                    assert engine.call(address, call_frame([]))[0] == number
+                executed = [item for item in engine.executed() if item.instruction.ip == address]
+                assert sorted(item.instruction.immediate(1) for item in executed) == [*range(number + 1)]
+                assert {item.times for item in executed} == {3}
+        memory[:1] = b"\xc3"
+        return Ran(memory[0])
+
+    assert in_process(work) == Ran(0xC3)
