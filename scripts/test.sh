@@ -26,6 +26,8 @@ libcrypto.so.3 libssl3
 libgmp.so.10 libgmp10
 END
 
+scripts/test_pmu.sh --fetch
+
 make_environment .venv-test --editable '.[test,dev]'
 bin=.venv-test/bin
 status=0

@@ -24,8 +24,8 @@ USER, KERNEL, HYPERVISOR = 1, 2, 4
 SOFTWARE_PMU = "software"
 TASKS = Path("/proc/self/task")
 
-Opener = Callable[["Event", int, int, int, bool], int]
-"""Event, thread, processor, leader or -1, inherit; returns a file descriptor or -errno."""
+Opener = Callable[["Event", int, int, bool], int]
+"""Event, thread, leader or -1, whether it counts at once; returns a file descriptor or -errno."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,17 @@ class Opened:
         self.groups = []
 
 
-def open_event(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
-    """Open an event for real; the :data:`Opener` of everything but tests."""
+def open_event(event: Event, pid: int, leader: int, enabled: bool) -> int:
+    """Open an event, for the threads that its thread starts too; the :data:`Opener` of all but tests."""
+    return _open(event, pid, leader, inherit=not event.system, enabled=enabled)
+
+
+def open_own(event: Event, leader: int) -> int:
+    """Open an event of the calling thread alone, which may read it without a system call."""
+    return _open(event, 0, leader, inherit=False, enabled=False)
+
+
+def _open(event: Event, pid: int, leader: int, *, inherit: bool, enabled: bool) -> int:
     from ..native import ffi, lib
 
     attribute = ffi.new(
@@ -155,7 +164,7 @@ def open_event(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> 
             "config2": event.config2,
         },
     )
-    return int(lib.perf_open(attribute, pid, cpu, leader, inherit))
+    return int(lib.perf_open(attribute, pid, event.cpu, leader, inherit, enabled))
 
 
 def refusal(event: Event, error: int, *, root: bool | None = None, level: int | None = None) -> str:
@@ -261,7 +270,7 @@ def _fill_group(
                 left.append(event)
                 continue
             leader = descriptors[0] if descriptors else -1
-            got = opener(event, -1 if event.system else 0, event.cpu, leader, not event.system)
+            got = opener(event, -1 if event.system else 0, leader, True)
             if got >= 0:
                 group.append(event)
                 descriptors.append(got)
@@ -301,7 +310,7 @@ def open_pass(one: Pass, opener: Opener = open_event) -> tuple[Opened, tuple[Ref
             descriptors: list[int] = []
             for event in group:
                 leader = descriptors[0] if descriptors else -1
-                got = opener(event, pid, event.cpu, leader, not event.system)
+                got = opener(event, pid, leader, False)
                 if got < 0:
                     if not (number and -got == errno.ESRCH):
                         refused.append(Refused(event, -got, refusal(event, -got)))

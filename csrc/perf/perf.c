@@ -9,7 +9,7 @@
 #include "perf/perf.h"
 #include "run/run.h"
 
-int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit)
+int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit, uint32_t enabled)
 {
     struct perf_event_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -22,7 +22,7 @@ int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint
     attr.exclude_kernel = event->exclude >> 1 & 1;
     attr.exclude_hv = event->exclude >> 2 & 1;
     attr.inherit = inherit != 0;
-    attr.disabled = leader < 0;
+    attr.disabled = leader < 0 && !enabled;
     attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     int descriptor = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, leader, (unsigned long)PERF_FLAG_FD_CLOEXEC);
     /* A kernel older than these headers refuses fields it does not know only if they are set: none is. */

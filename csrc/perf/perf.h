@@ -24,9 +24,10 @@ struct perf_group {
     struct perf_reading start, counted;
 };
 
-/* Opens an event, disabled if it leads a group (`leader` is -1). `inherit`: threads that its thread starts later are
-   counted too. Returns a file descriptor, or -errno. */
-int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit);
+/* Opens an event; `leader` is -1 for one that leads a group. `inherit`: threads that its thread starts later are
+   counted too. `enabled`: the leader counts from now on, and so is in the kernel's check of what fits into the group
+   (arm_pmu.c leaves out a leader that is off). Returns a file descriptor, or -errno. */
+int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit, uint32_t enabled);
 void perf_close(int descriptor);
 /* Starts (1) or stops (0) a group; 0 or -errno. */
 int perf_enable(int leader, uint32_t enable);

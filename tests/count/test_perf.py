@@ -322,7 +322,7 @@ def test_flops_of_a_saxpy_as_likwid_counted_it_on_zen_3(tmp_path: Path) -> None:
 
 
 def refusing(pattern: str, error: int) -> Callable[..., int]:
-    def opener(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
+    def opener(event: Event, pid: int, leader: int, enabled: bool) -> int:
         return -error if re.match(pattern, event.pmu) else os.open(os.devnull, os.O_RDONLY)
 
     return opener
@@ -401,7 +401,7 @@ class Pages:
 def needs_software_events() -> None:
     from counteroof.count.perf_open import open_event, refusal
 
-    got = open_event(SOFTWARE[0], 0, -1, -1, True)
+    got = open_event(SOFTWARE[0], 0, -1, False)
     if got < 0:
         pytest.skip(f"software events are refused here: {refusal(SOFTWARE[0], -got)}")
     lib.perf_close(got)
@@ -421,8 +421,8 @@ def test_a_set_too_big_for_the_counters_is_counted_in_passes_over_the_same_calls
     needs_software_events()
     from counteroof.count.perf_open import open_event
 
-    def one_a_group(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
-        return -errno.EINVAL if leader >= 0 else open_event(event, pid, cpu, leader, inherit)
+    def one_a_group(event: Event, pid: int, leader: int, enabled: bool) -> int:
+        return -errno.EINVAL if leader >= 0 else open_event(event, pid, leader, enabled)
 
     kernel = Pages(100)
     found = collect(SOFT, kernel, one_a_group)

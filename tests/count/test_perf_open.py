@@ -22,6 +22,7 @@ from counteroof.count.perf_open import (
     count_pass,
     never_ran,
     open_event,
+    open_own,
     open_pass,
     plan_passes,
     refusal,
@@ -44,8 +45,7 @@ class Counters:
         self.counters, self.refuses = counters, refuses or {}
         self.sizes: dict[int, int] = {}
 
-    def __call__(self, event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
-        assert inherit == (event.cpu < 0)
+    def __call__(self, event: Event, pid: int, leader: int, enabled: bool) -> int:
         if event.name in self.refuses:
             return -self.refuses[event.name]
         if leader >= 0 and self.sizes[leader] == self.counters:
@@ -60,7 +60,7 @@ class Counters:
 
 @pytest.fixture
 def software() -> None:
-    got = open_event(TASK_CLOCK, 0, -1, -1, True)
+    got = open_event(TASK_CLOCK, 0, -1, False)
     if got < 0:
         pytest.skip(f"software events are refused here: {refusal(TASK_CLOCK, -got)}")
     lib.perf_close(got)
@@ -125,8 +125,8 @@ def test_a_group_missing_on_a_thread_is_refused_rather_than_counted_in_part(
     monkeypatch.setattr(perf_open, "threads", lambda: [10, 11])
     kernel = Counters(4)
 
-    def opener(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
-        return -errno.EACCES if pid == 11 else kernel(event, pid, cpu, leader, inherit)
+    def opener(event: Event, pid: int, leader: int, enabled: bool) -> int:
+        return -errno.EACCES if pid == 11 else kernel(event, pid, leader, enabled)
 
     before = len(os.listdir("/proc/self/fd"))
     opened, refused = open_pass(Pass(((CYCLES,),)), opener)
@@ -139,8 +139,8 @@ def test_a_thread_that_ended_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(perf_open, "threads", lambda: [10, 11])
     kernel = Counters(4)
 
-    def opener(event: Event, pid: int, cpu: int, leader: int, inherit: bool) -> int:
-        return -errno.ESRCH if pid == 11 else kernel(event, pid, cpu, leader, inherit)
+    def opener(event: Event, pid: int, leader: int, enabled: bool) -> int:
+        return -errno.ESRCH if pid == 11 else kernel(event, pid, leader, enabled)
 
     opened, refused = open_pass(Pass(((CYCLES,),)), opener)
     assert len(opened.groups) == 1
@@ -355,7 +355,7 @@ def test_own_events_are_read_without_stopping_them() -> None:
     events = [PAGE_FAULTS, TASK_CLOCK]
     own = ffi.new("struct perf_self *")
     for number, event in enumerate(events):
-        own.descriptors[number] = open_event(event, 0, -1, own.descriptors[0] if number else -1, False)
+        own.descriptors[number] = open_own(event, own.descriptors[0] if number else -1)
     own.events = len(events)
     lib.perf_enable(own.descriptors[0], 1)
     assert lib.perf_self_map(own) == 0  # software events are on no counter that could be read directly
