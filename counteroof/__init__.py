@@ -1,6 +1,12 @@
 """counteroof: rooflines with the dot where it belongs.
 
 Importing this package is cheap: NumPy, pandas and the engine are loaded by the functions that need them.
+
+>>> import counteroof
+>>> run = counteroof.run("kernels.toml")  # doctest: +SKIP
+>>> run.to_frame()  # doctest: +SKIP
+>>> run.plot()  # doctest: +SKIP
+>>> run.explain("triad")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -10,18 +16,35 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .api import Interrupted as Interrupted
+    from .api import Run as Run
+    from .api import read_results as read_results
+    from .api import run as run
     from .spec import array as array
     from .spec import kernel as kernel
     from .spec import load as load
 
-_FROM_SPEC = ("array", "kernel", "load")
-__all__ = ["__version__", "array", "kernel", "load"]
+_HOMES = {
+    "Interrupted": "api",
+    "Run": "api",
+    "read_results": "api",
+    "run": "run",  # the package of this name, which can be called
+    "array": "spec",
+    "kernel": "spec",
+    "load": "spec",
+}
+__all__ = ["Interrupted", "Run", "__version__", "array", "kernel", "load", "read_results", "run"]
 
 
 def __getattr__(name: str) -> object:
     """Load the public API on first use, so that ``import counteroof`` stays quick."""
-    if name in _FROM_SPEC:
-        from . import spec
+    if name not in _HOMES:
+        raise AttributeError(f"module 'counteroof' has no attribute {name!r}")
+    import importlib
 
-        return getattr(spec, name)
-    raise AttributeError(f"module 'counteroof' has no attribute {name!r}")
+    home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    return home if name == _HOMES[name] else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

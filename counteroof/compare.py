@@ -283,7 +283,7 @@ def _way(kernel: KernelResult, quantity: str) -> str:
 
 
 def _size(kernel: KernelResult) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in kernel.params.items()) or "no parameters"
+    return ", ".join(f"{name}={value}" for name, value in kernel.params.items()) or "no parameters"
 
 
 def _names(kernels: Sequence[KernelResult]) -> str:

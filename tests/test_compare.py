@@ -57,7 +57,7 @@ def test_the_threshold_is_the_callers() -> None:
 
 CHANGED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "precision": ({}, {"precision": "f32"}, "triad: precision f64 against f32"),
-    "size": ({}, {"params": {"n": 1000}}, "triad: size n=2e+07 against n=1000"),
+    "size": ({}, {"params": {"n": 1000}}, "triad: size n=20000000 against n=1000"),
     "threads": ({}, {"threads": 2}, "triad: threads 1 against 2"),
     "convention": ({}, {"cache": "cold"}, "triad: convention warm caches against cold caches"),
 }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from .. import units
+from .. import here, units
 from ..machine.model import Machine
 from . import _progress
 
@@ -17,69 +16,22 @@ def known() -> Machine:
     """Return this machine, with the ceilings kept for it if they hold; nothing is measured."""
     from ..machine import store, topology
 
-    here = topology.detect()
-    return store.cached(here)[0] or here
+    machine = topology.detect()
+    return store.cached(machine)[0] or machine
 
 
 def for_run(file: Path | None, threads: Sequence[int]) -> tuple[Machine, Machine | None]:
-    """Return the machine of a run with ceilings for these threads, and this one if they are its own.
-
-    A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine. Those are
-    measured if they are missing or were disturbed when they were measured.
-    """
-    from ..machine import file as machine_file
-    from ..machine import topology
-
-    here = topology.detect()
-    machine = here if file is None else machine_file.load(file, here)
-    if machine.ceilings:
-        return machine, None
-    here = with_ceilings(here, threads)
-    notes = tuple(dict.fromkeys((*machine.notes, *here.notes)))
-    return dataclasses.replace(machine, ceilings=here.ceilings, measured=here.measured, notes=notes), here
+    """Return the machine of a run, and this one if the ceilings are its own; bars on a terminal."""
+    return here.for_run(file, threads, _progress.steps, _say)
 
 
-def with_ceilings(here: Machine, threads: Sequence[int], *, again: bool = False) -> Machine:
-    """Return this machine with ceilings for these numbers of threads; measures and keeps what is missing."""
-    from .. import refresh
-    from ..machine import store
-
-    kept, reasons = store.cached(here)
-    base = kept or here
-    have = {ceiling.threads for ceiling in base.ceilings}
-    counts = [count for count in threads if again or count not in have]
-    if counts:
-        why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
-        measured = measure(base, counts, why)
-        keep(measured)
-        return measured
-    with _progress.steps("measuring ceilings again") as progress:
-        measured, reasons = refresh.refreshed(base, threads, progress)
-    if reasons:
-        keep(measured)
-        notes = [f"ceilings: measured again: {reason}" for reason in reasons]
-        measured = dataclasses.replace(measured, notes=(*measured.notes, *notes))
-    return measured
+def with_ceilings(machine: Machine, threads: Sequence[int], *, again: bool = False) -> Machine:
+    """Return this machine with ceilings for these numbers of threads; bars on a terminal."""
+    return here.with_ceilings(machine, threads, again=again, steps=_progress.steps, say=_say)
 
 
-def measure(machine: Machine, threads: Sequence[int], why: str) -> Machine:
-    """Measure ceilings with these numbers of threads and keep the others; with a bar on a terminal."""
-    from .. import ceilings
-
-    with _progress.steps(f"measuring ceilings ({why})") as progress:
-        return ceilings.measure(machine, threads=tuple(threads), progress=progress)
-
-
-def keep(machine: Machine) -> None:
-    """Keep the ceilings for the next run; say so if that is not possible, for a run can go on without."""
-    from ..machine import store
-
-    path = store.cache_file(machine)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        store.save(machine, path)
-    except OSError as error:
-        click.echo(f"the ceilings cannot be kept in {path}: {error.strerror}", err=True)
+def _say(message: str) -> None:
+    click.echo(message, err=True)
 
 
 def description(machine: Machine, *, ceilings: bool = True) -> list[str]:

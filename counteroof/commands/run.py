@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import BadInput
 from . import DONE, FAILED, INTERRUPTED
 
 
@@ -18,6 +19,7 @@ from . import DONE, FAILED, INTERRUPTED
   counteroof run libfoo.so                      what a library's debug information allows
   counteroof run foo.c --set n=1000,100000      a C file, at two sizes
   counteroof run foo.c --detail lines           bytes and FLOPs of each source line
+  counteroof run --explain triad                one kernel in full after the table
 
 Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrupted
 (what was finished is written).""",
@@ -98,6 +100,11 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     type=click.Path(path_type=Path),
     help="Folder for the files.",
 )
+@click.option(
+    "--explain",
+    metavar="NAME",
+    help="Print one kernel in full after the table: numbers, their sources, ledger, findings.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON and nothing else.")
 def command(
     inputs: tuple[Path, ...],
@@ -112,6 +119,7 @@ def command(
     header: Path | None,
     time_limit: float | None,
     out: Path,
+    explain: str | None,
     as_json: bool,
 ) -> int:
     """Measure kernels and place them on this machine's roofline.
@@ -125,6 +133,7 @@ def command(
     from .. import inputs as named
     from ..count.select import choose
     from ..spec import Size
+    from ..wording import suggest
     from . import _files, _machine, _progress
 
     choice = choose(counter, events_file)
@@ -136,11 +145,15 @@ def command(
 
         found = named.Found(catalog.kernels())
     cases = named.cases_of(named.select(found.kernels, patterns), cast(Size, size), overrides, threads)
+    known = {name for case in cases for name in (case.label, case.spec.name)}
+    if explain is not None and explain not in known:
+        raise BadInput(f"no kernel {explain!r} to explain{suggest(explain, known)} in this run")
     for line in named.skipped_in_words(found.skipped):
         click.echo(line, err=True)
     for note in choice.passed_over.items() if not choice.counters else ():
         click.echo(f"nothing can be counted with {note[0]}: {note[1]}", err=True)
 
+    from ..report.explain import text
     from ..session import Settings, measure  # after the input is known to be good: this loads a good deal
 
     folder = _files.folder(out)
@@ -160,6 +173,9 @@ def command(
     written = _files.write(results, folder)
     _files.show(results, as_json=as_json)
     if not as_json:
+        for kernel in results.kernels if explain is not None else ():
+            if explain in (kernel.label, kernel.name):
+                click.echo("\n" + text(kernel, results), nl=False)
         click.echo("written: " + ", ".join(str(path) for path in written))
     if interrupted:
         left = len(cases) - len(results.kernels)

@@ -20,6 +20,7 @@ FORMATS = ("text", "markdown", "csv", "latex", "html", "json")
   counteroof table --format latex --columns performance-report > table.tex
   counteroof table cpu-run gpu-import --columns kernel,intensity,performance,fraction
   counteroof table --columns findings
+  counteroof table --explain triad
 
 A column is one of those that --columns help lists; presets stand for several: usual,
 performance-report, findings, data, all."""
@@ -38,13 +39,19 @@ performance-report, findings, data, all."""
     metavar="NAME[,NAME]",
     help="Columns and presets, in this order; 'help' lists them.",
 )
-def command(results: tuple[Path, ...], form: str, columns: str | None) -> int:
+@click.option(
+    "--explain",
+    metavar="NAME",
+    help="Print one kernel in full instead: numbers, their sources, ledger, findings.",
+)
+def command(results: tuple[Path, ...], form: str, columns: str | None, explain: str | None) -> int:
     """Print the table of a finished run again.
 
     RESULTS is a results file or the folder of a run, by default counteroof-out. Of several, the kernels stand
     in one table.
     """
     from .. import results as results_file
+    from ..api import Run
     from ..report import selection, table
     from . import _files
 
@@ -54,7 +61,10 @@ def command(results: tuple[Path, ...], form: str, columns: str | None) -> int:
     keys = None if columns is None else selection.columns_named(_files.listed(columns))
     paths = results or (Path("counteroof-out"),)
     runs = [results_file.load(_files.find_results(path)) for path in paths]
-    if form == "text":
+    if explain is not None:
+        for run in runs:
+            click.echo(Run(run).explain(explain), nl=False)
+    elif form == "text":
         _files.print_table(runs, keys)
     else:
         click.echo(getattr(table, form)(runs, keys), nl=False)

@@ -208,7 +208,7 @@ def _performance(kernel: KernelResult) -> str:
 
 
 def _size(kernel: KernelResult) -> str | None:
-    return ", ".join(f"{name}={value:g}" for name, value in kernel.params.items()) or None
+    return ", ".join(f"{name}={value}" for name, value in kernel.params.items()) or None
 
 
 def _sample_spread(kernel: KernelResult) -> float | None:

@@ -109,3 +109,12 @@ def test_a_damaged_results_file_is_bad_input_with_its_place(
     path.write_text('{"schema": "something/1"}')
     assert main([command, str(path)]) == BAD_INPUT
     assert "something/1" in capsys.readouterr().err
+
+
+def test_one_kernel_is_explained_in_full(folder: Path, capsys: Captured) -> None:
+    assert main(["table", str(folder), "--explain", "triad"]) == DONE
+    assert "35 times left of the ridge" in capsys.readouterr().out
+    assert main(["table", str(folder), "--explain", "triat"]) == BAD_INPUT
+    assert capsys.readouterr().err == (
+        "counteroof: no kernel 'triat' (did you mean 'triad'?); the kernels are: triad, spoiled\n"
+    )

@@ -185,3 +185,15 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert main(["run", spec, "--out", str(tmp_path / "file" / "out")]) == BAD_INPUT
     assert "choose another folder with --out" in capsys.readouterr().err
     assert asked == []
+
+
+def test_one_kernel_is_explained_after_the_table(
+    spec: str, measured: Install, tmp_path: Path, capsys: Captured
+) -> None:
+    asked = measured(factories.result("sqrt"), factories.result("exp"))
+    assert main(["run", spec, "--out", str(tmp_path), "--explain", "exp"]) == DONE
+    text = capsys.readouterr().out
+    assert text.index("sources") < text.index("35 times left of the ridge") < text.index("written:")
+    assert main(["run", spec, "--out", str(tmp_path), "--explain", "expp"]) == BAD_INPUT
+    assert "no kernel 'expp' to explain (did you mean 'exp'?) in this run" in capsys.readouterr().err
+    assert len(asked) == 1

@@ -1,0 +1,101 @@
+"""The machine of a run: this one or a file's, its ceilings kept from before or measured now.
+
+Says nothing itself: what a person should see goes to the functions it is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from .machine.model import Machine
+
+Progress = Callable[[int, int, str], None]
+"""Called with the number done, the total and what is next."""
+
+Steps = Callable[[str], AbstractContextManager[Progress | None]]
+"""Shows the progress of something with a title while its context lasts."""
+
+
+def silent(title: str) -> AbstractContextManager[None]:
+    """Show nothing."""
+    return contextlib.nullcontext()
+
+
+def warn(message: str) -> None:
+    """Warn as Python does."""
+    warnings.warn(message, stacklevel=4)
+
+
+def for_run(
+    file: Path | None, threads: Sequence[int], steps: Steps = silent, say: Callable[[str], None] = warn
+) -> tuple[Machine, Machine | None]:
+    """Return the machine of a run with ceilings for these threads, and this one if they are its own.
+
+    A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine. Those are
+    measured if they are missing or were disturbed when they were measured.
+    """
+    from .machine import file as machine_file
+    from .machine import topology
+
+    here = topology.detect()
+    machine = here if file is None else machine_file.load(file, here)
+    if machine.ceilings:
+        return machine, None
+    here = with_ceilings(here, threads, steps=steps, say=say)
+    notes = tuple(dict.fromkeys((*machine.notes, *here.notes)))
+    return dataclasses.replace(machine, ceilings=here.ceilings, measured=here.measured, notes=notes), here
+
+
+def with_ceilings(
+    here: Machine,
+    threads: Sequence[int],
+    *,
+    again: bool = False,
+    steps: Steps = silent,
+    say: Callable[[str], None] = warn,
+) -> Machine:
+    """Return this machine with ceilings for these numbers of threads; measures and keeps what is missing."""
+    from . import refresh
+    from .machine import store
+
+    kept, reasons = store.cached(here)
+    base = kept or here
+    have = {ceiling.threads for ceiling in base.ceilings}
+    counts = [count for count in threads if again or count not in have]
+    if counts:
+        why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
+        measured = measure(base, counts, why, steps)
+        keep(measured, say)
+        return measured
+    with steps("measuring ceilings again") as progress:
+        measured, reasons = refresh.refreshed(base, threads, progress)
+    if reasons:
+        keep(measured, say)
+        notes = [f"ceilings: measured again: {reason}" for reason in reasons]
+        measured = dataclasses.replace(measured, notes=(*measured.notes, *notes))
+    return measured
+
+
+def measure(machine: Machine, threads: Sequence[int], why: str, steps: Steps = silent) -> Machine:
+    """Measure ceilings with these numbers of threads and keep the others."""
+    from . import ceilings
+
+    with steps(f"measuring ceilings ({why})") as progress:
+        return ceilings.measure(machine, threads=tuple(threads), progress=progress)
+
+
+def keep(machine: Machine, say: Callable[[str], None] = warn) -> None:
+    """Keep the ceilings for the next run; say so if that is not possible, for a run can go on without."""
+    from .machine import store
+
+    path = store.cache_file(machine)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.save(machine, path)
+    except OSError as error:
+        say(f"the ceilings cannot be kept in {path}: {error.strerror}")

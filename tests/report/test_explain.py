@@ -1,0 +1,99 @@
+"""One kernel in full: the sentence for each kind of place a kernel can stand, and where numbers come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counteroof.report import explain
+from counteroof.results import KernelResult
+
+from ..factories import failed, machine, measurement, result, results, traffic, triad
+
+N = 20_000_000
+
+
+def sentence(kernel: KernelResult) -> str:
+    return explain.sentence(kernel, machine())
+
+
+def dense(flops: int, **fields: Any) -> KernelResult:
+    return result(counted=measurement(flops, (traffic("a", read=1_000_000),)), declared=None, **fields)
+
+
+def test_left_of_the_ridge_bytes_decide() -> None:
+    assert sentence(result()) == (
+        "intensity 0.0833 declared, 0.0625 true; 35 times left of the ridge; at 83 % of the DRAM roof (DRAM "
+        "copy, 61.9 GB/s); halving its bytes would double it at most"
+    )
+
+
+def test_close_to_the_ridge_compute_limits_what_fewer_bytes_give() -> None:
+    assert sentence(dense(1_500_000, seconds=2e-5)).endswith(
+        "1.5 times left of the ridge; at 81 % of the DRAM roof (DRAM copy, 61.9 GB/s); halving its bytes "
+        "would allow 1.46 times that at most"
+    )
+
+
+def test_right_of_the_ridge_fewer_bytes_help_nothing() -> None:
+    assert sentence(dense(100_000_000, seconds=1e-3)) == (
+        "intensity 100 true, nothing declared; 46 times right of the ridge; at 74 % of the compute roof (f64 "
+        "AVX-512 FMA, 136 GFLOP/s); fewer bytes would not make it faster"
+    )
+
+
+def test_far_below_its_roof_something_else_holds_it_back() -> None:
+    assert sentence(result(seconds=1.0)).endswith("; something other than this roof holds it back")
+
+
+def test_without_dram_traffic_there_is_no_ridge() -> None:
+    resident = result(seconds=3e-8, declared=(2000, 24_000), counted=measurement(2000, (traffic("a"),)))
+    assert sentence(resident) == (
+        "intensity 0.0833 declared, no DRAM traffic; at 49 % of the compute roof (f64 AVX-512 FMA, "
+        "136 GFLOP/s); something other than this roof holds it back"
+    )
+
+
+def test_what_could_not_be_had_is_said() -> None:
+    assert sentence(failed()) == "not measured to the end: crash: SIGSEGV"
+    assert sentence(result(counted=measurement(None), declared=None)) == (
+        "intensity - true, nothing declared; held against no roof: not placed: FLOPs and DRAM bytes not "
+        "available"
+    )
+    assert sentence(result(seconds=None)).endswith(
+        "under the DRAM roof (DRAM copy, 61.9 GB/s), but not timed"
+    )
+
+
+def test_every_number_has_its_source_or_its_reason() -> None:
+    kernel = result(declared=(2 * N, None))
+    text = explain.text(kernel, results(kernel))
+    rows = {line[:20].strip(): line for line in text.splitlines()}
+    assert rows["FLOPs declared"].endswith("declared: a paper")
+    assert rows["bytes declared"].split() == ["bytes", "declared", "-", "not", "declared"]
+    assert "instrument, instrumented: engine" in rows["FLOPs"]
+    assert "480 MB  instrument, modelled: cache model, LRU, 32 MiB L3" in rows["DRAM read"]
+    assert "-  instrument, the cache model was not run" in rows["bytes L1 - L2"]
+    assert rows["time"].endswith("median of 3 samples, spread -")
+
+
+def test_the_ledger_and_the_arrays_are_whole() -> None:
+    text = explain.text(result(), results(result()))
+    assert "+160 MB  write-allocate  a      lines read because they were about to be written" in text
+    assert "640 MB  actual" in text
+    arrays = text.partition("\narrays\n")[2].splitlines()
+    assert [line.split()[0] for line in arrays[2:5]] == ["a", "b", "c"]
+
+
+def test_notes_are_those_of_the_kernel_without_its_name() -> None:
+    kernel = result(counted=triad(notes=("pages: 4 KiB frames",)))
+    assert " - pages: 4 KiB frames\n" in explain.text(kernel, results(kernel, result("other")))
+
+
+@pytest.mark.parametrize("name", ["_Z4axpydPdS_", "\x1b[31mred"])
+def test_names_are_readable_and_harmless(name: str) -> None:
+    kernel = result(name)
+    text = explain.text(kernel, results(kernel))
+    assert "\x1b" not in text
+    assert text.startswith(("axpy(double, double*, double*)\n", "?[31mred"))
