@@ -20,6 +20,9 @@ _WRITTEN = pytest.StashKey[list[str]]()
 
 UPDATE = "--counteroof-update"
 
+_PATHS = ("machine", "header", "events", "out")
+"""Options of a run that are paths."""
+
 
 class Gate:
     """Measures kernels and holds runs against baselines; paths are relative to the test's file.
@@ -43,8 +46,12 @@ class Gate:
         """Measure kernels; see :func:`counteroof.run`. A kernel that fails does not fail the test yet."""
         from .api import run
 
-        found = [self._folder / one if isinstance(one, str | Path) else one for one in inputs]
+        found = [self._path(one) for one in inputs]
+        options |= {name: self._path(options[name]) for name in _PATHS if name in options}
         return run(*found, **options)
+
+    def _path(self, value: Any) -> Any:
+        return self._folder / value if isinstance(value, str | Path) else value
 
     def check(
         self,
@@ -82,7 +89,7 @@ class Gate:
 
         baseline = self._folder / against
         try:
-            found = results_of(self._folder / run if isinstance(run, str | Path) else run)
+            found = results_of(self._path(run))
             if self._update:
                 self._write(found, baseline)
                 return
