@@ -7,6 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v valgrind >/dev/null || want "valgrind, the independent oracle of the counts," valgrind
 command -v clang >/dev/null || want "clang, the second compiler of the tests," clang
 command -v pdflatex >/dev/null || want "pdflatex, which must accept the tables," texlive-latex-recommended
+command -v chromedriver >/dev/null || want "Chromium, in which the report is tested," chromium chromium-driver
 # Real libraries that do their work under the engine; without one, its tests are skipped. The later package names
 # are those of later releases.
 libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)

@@ -63,7 +63,19 @@ def save_timing(run: KernelRun, path: Path) -> Path | None:
 
 def write(results: Results, path: Path) -> list[Path]:
     """Write every file of a run into its folder and return their paths."""
-    return [save_results(results, path), write_table(results, path), *write_plot(results, path)]
+    return [save_results(results, path), *write_again(results, path)]
+
+
+def write_again(results: Results, path: Path) -> list[Path]:
+    """Write what follows from the results into the folder: pictures first, since they are waited for."""
+    return [*write_plot(results, path), write_table(results, path), write_report(results, path)]
+
+
+def write_report(results: Results, path: Path) -> Path:
+    """Write the report page."""
+    from ..report import html
+
+    return html.save(results, path / "report.html")
 
 
 def write_table(results: Results, path: Path) -> Path:

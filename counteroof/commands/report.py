@@ -26,8 +26,9 @@ from . import DONE
 def command(results: Path, out: Path | None) -> int:
     """Write all files of a finished run again.
 
-    RESULTS is a results file or the folder of a run, by default counteroof-out. Writes table.md, roofline.png
-    and roofline.svg.
+    RESULTS is a results file or the folder of a run, by default counteroof-out. Writes roofline.png,
+    roofline.svg, table.md and report.html, which is one page that works offline: rooflines, a table to sort,
+    and of every kernel its ledger, arrays, source lines, findings, and how every number was got.
     """
     from .. import results as results_file
     from . import _files
@@ -35,6 +36,5 @@ def command(results: Path, out: Path | None) -> int:
     file = _files.find_results(results)
     found = results_file.load(file)
     folder = _files.folder(out or file.parent)
-    written = [_files.write_table(found, folder), *_files.write_plot(found, folder)]
-    click.echo("written: " + ", ".join(map(str, written)))
+    click.echo("written: " + ", ".join(map(str, _files.write_again(found, folder))))
     return DONE

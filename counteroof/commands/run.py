@@ -125,8 +125,8 @@ def command(
     """Measure kernels and place them on this machine's roofline.
 
     Without arguments, the built-in kernels. Each kernel runs in a process of its own; its result is checked
-    before it is counted and timed. The files results.json, table.md, roofline.png and roofline.svg go into a
-    folder, and into its folder pyperf the timings as pyperf reads them.
+    before it is counted and timed. The files results.json, table.md, roofline.png, roofline.svg and
+    report.html go into a folder, and into its folder pyperf the timings as pyperf reads them.
     """
     from typing import cast
 

@@ -76,5 +76,5 @@ def source_text(file: str, line: int | None) -> str | None:
 def _source(file: str) -> tuple[str, ...]:
     try:
         return tuple(Path(file).read_text(errors="replace").splitlines())
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have is a ValueError
         return ()

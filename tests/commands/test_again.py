@@ -94,7 +94,7 @@ def test_plot_writes_both_pictures_beside_the_results_or_elsewhere(folder: Path,
 
 def test_report_writes_all_but_the_results(folder: Path) -> None:
     assert main(["report", str(folder), "--out", str(folder / "again")]) == DONE
-    names = ["roofline.png", "roofline.svg", "table.md"]
+    names = ["report.html", "roofline.png", "roofline.svg", "table.md"]
     assert sorted(path.name for path in (folder / "again").iterdir()) == names
 
 

@@ -78,7 +78,7 @@ def test_a_run_writes_four_files_prints_the_table_and_names_the_files(
     measured(factories.result("triad"), factories.result("exp"))
     out = tmp_path / "deep" / "out"
     assert main(["run", spec, "--out", str(out)]) == DONE
-    names = ["results.json", "roofline.png", "roofline.svg", "table.md"]
+    names = ["report.html", "results.json", "roofline.png", "roofline.svg", "table.md"]
     assert sorted(path.name for path in out.iterdir()) == ["pyperf", *names]
     assert sorted(path.name for path in (out / "pyperf").iterdir()) == ["exp.json", "triad.json"]
     text = capsys.readouterr().out
