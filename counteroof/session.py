@@ -10,6 +10,7 @@ from pathlib import Path
 from . import __version__
 from .assemble import assemble
 from .beside import Beside
+from .count.resctrl import sweep
 from .count.select import Choice, nothing_counted
 from .machine.model import Machine
 from .reconcile import disagreements
@@ -66,6 +67,7 @@ def measure(
             time_limit=settings.time_limit,
             progress=stage,
         )
+        sweep()  # a worker that died may have left a monitoring group
         waiting[number] = _explained(run, settings)
         if beside.due or (beside.measures and number + 1 == len(cases)):
             stage("roofs")

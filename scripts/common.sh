@@ -96,3 +96,18 @@ make_environment() {
     rm -rf build # objects of an earlier build may be older than a header
     "$folder/bin/python" -m pip install --quiet "$@"
 }
+
+# add_pylikwid FOLDER : install pylikwid into an environment, against Debian's LIKWID, whose library lies in a folder of
+# the architecture's, where pylikwid does not look.
+add_pylikwid() {
+    local folder=$1 library prefix
+    "$folder/bin/python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("pylikwid"))' && return
+    library=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*liblikwid\.so .*=> //p' | head -n 1)
+    [ -n "$library" ] || return 0
+    prefix=$(mktemp -d)
+    ln -s "$(dirname "$library")" "$prefix/lib"
+    ln -s /usr/include "$prefix/include"
+    say "installing pylikwid into $folder"
+    LIKWID_PREFIX=$prefix "$folder/bin/python" -m pip install --quiet pylikwid || say "pylikwid could not be installed"
+    rm -r "$prefix"
+}

@@ -27,9 +27,11 @@ libcrypto.so.3 libssl3
 libgmp.so.10 libgmp10
 END
 
+command -v likwid-topology >/dev/null || want "LIKWID, one of the counters," likwid
 scripts/test_pmu.sh --fetch
 
 make_environment .venv-test --editable '.[test,dev]'
+add_pylikwid .venv-test
 bin=.venv-test/bin
 status=0
 check() {

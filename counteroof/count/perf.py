@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from .base import Count, FlopClass, Measurement, unavailable
 from .perf_collect import Collected, Sources, choose_sources, collect
 from .perf_memory import from_controllers
-from .perf_open import Opener, as_count, open_event
+from .perf_open import Opener, as_count, open_event, per_call
 from .perf_plan import PerfPlan, Source, plan
 from .perf_sums import NAME, summed
+from .resctrl import Support
 from .select import Availability, nothing_counted
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def this_machine(events_file: Path | None = None) -> PerfPlan:
     return plan(with_file(events_file), this_processor(), discover())
 
 
-def works(one: PerfPlan, opener: Opener = open_event) -> Availability:
+def works(one: PerfPlan, opener: Opener = open_event, monitor: Support | None = None) -> Availability:
     """Return what can be counted, found out by opening, and the reason for the rest."""
-    sources = choose_sources(one, opener)
+    sources = choose_sources(one, opener, monitor)
     refused = [sources.refused[term.event] for term in one.flops if term.event in sources.refused]
     quantities = set()
     if one.flops and not refused:
@@ -56,6 +57,9 @@ def works(one: PerfPlan, opener: Opener = open_event) -> Availability:
     if sources.dram is not None:
         quantities.add("bytes")
         said += f"; DRAM bytes by {sources.dram.name}"
+    elif sources.monitor is not None and sources.monitor.complete:
+        quantities.add("bytes")
+        said += "; DRAM bytes by resctrl"
     else:
         tried = dict.fromkeys(sources.tried)
         said += f"; no DRAM bytes: {'; '.join(tried) or 'nothing counts them'}"
@@ -197,6 +201,8 @@ def _dram(sources: Sources, found: Collected, notes: list[str]) -> tuple[Count, 
     if sources.dram is not None:
         return from_controllers(sources.dram, found, notes)
     none = unavailable(NAME, why)
+    if sources.monitor is not None:
+        return _from_resctrl(sources.monitor, found)
     if sources.reads is None:
         return none, none, None
     read = summed("reads", sources.reads.terms, found)
@@ -204,6 +210,20 @@ def _dram(sources: Sources, found: Collected, notes: list[str]) -> tuple[Count, 
         blind = "; ".join(filter(None, (read.reason, "reads only, a lower bound", *sources.reads.notes)))
         read = replace(read, reason=blind)
     return read, unavailable(NAME, f"no event of a core sees writes to memory; {why}"), None
+
+
+def _from_resctrl(monitor: Support, found: Collected) -> tuple[Count, Count, Count | None]:
+    source = "resctrl mbm_total_bytes"
+    if not isinstance(found.monitored, int) or found.monitored < 0:
+        reason = found.monitored if isinstance(found.monitored, str) else "its counter went backwards"
+        none = unavailable(source, reason)
+        return none, none, None
+    value = per_call(found.monitored, found.calls)
+    if monitor.complete:
+        apart = unavailable(source, "reads and writes are counted together only")
+        return apart, apart, Count(value, "counted", source, monitor.reason)
+    read = Count(value, "counted", source, f"a lower bound: {monitor.reason}")
+    return read, unavailable(source, f"resctrl does not promise writes here: {monitor.reason}"), None
 
 
 @dataclass(frozen=True)
@@ -232,7 +252,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         ``events_file``: the path of a file of the user's own events, or ``None``.
     """
     sources = choose_sources(this_machine(options.get("events_file")))
-    if not sources.events:
+    if not sources.events and sources.monitor is None:
         return nothing_counted(
             NAME, "; ".join(dict.fromkeys(sources.refused.values())) or _nothing(sources.plan)
         )

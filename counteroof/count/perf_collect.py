@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from . import resctrl
 from .perf_open import (
     Counted,
     Event,
@@ -16,6 +17,7 @@ from .perf_open import (
     open_event,
     open_pass,
     plan_passes,
+    threads,
 )
 from .perf_plan import PerfPlan, Source
 
@@ -42,13 +44,15 @@ class Caller(Protocol):
 class Sources:
     """What is going to be counted, and why the rest is not.
 
-    ``dram`` is one of the plan's sources or ``None``; ``reads`` sees reads alone; ``tried`` has what was
-    passed over for the bytes, in words.
+    ``dram`` is one of the plan's sources or ``None``; without one, ``monitor`` is resctrl's bandwidth
+    monitoring, and ``reads`` a source that sees reads alone. ``tried`` has what was passed over for the
+    bytes, in words.
     """
 
     plan: PerfPlan
     dram: Source | None
     reads: Source | None
+    monitor: resctrl.Support | None = None
     refused: Mapping[Event, str] = field(default_factory=dict)
     tried: tuple[str, ...] = ()
 
@@ -82,7 +86,8 @@ class Collected:
     """The raw counts of a number of calls.
 
     ``seconds`` are those of the calls in the pass that an event was in, ``idle`` what it counted before and
-    after them; ``refused`` has the reason for each event without a count.
+    after them; ``refused`` has the reason for each event without a count. ``monitored`` are the bytes that
+    resctrl saw of all calls, or why it saw none.
     """
 
     calls: int
@@ -91,16 +96,36 @@ class Collected:
     seconds: Mapping[Event, float]
     idle: Mapping[Event, tuple[Idle, Idle]] = field(default_factory=dict)
     refused: Mapping[Event, str] = field(default_factory=dict)
+    monitored: int | str | None = None
 
 
-def choose_sources(one: PerfPlan, opener: Opener = open_event) -> Sources:
-    """Open everything once, and return what can be had: of several sources of bytes the first that opens."""
+def choose_sources(
+    one: PerfPlan, opener: Opener = open_event, monitor: resctrl.Support | None = None
+) -> Sources:
+    """Open everything once, and return what can be had: of several sources of bytes the first that opens.
+
+    Parameters
+    ----------
+    one
+        What may be counted.
+    opener
+        What opens.
+    monitor
+        Whether resctrl monitors the memory's traffic; asked for if not given.
+    """
     tried: list[str] = []
     if "dram" in one.reasons:
         tried.append(one.reasons["dram"])
     dram = _first_that_opens(one.dram, opener, tried)
-    reads = None if dram is not None else _first_that_opens(one.fallback, opener, tried)
-    chosen = Sources(one, dram, reads, tried=tuple(tried))
+    if dram is None:
+        monitor = resctrl.support() if monitor is None else monitor
+        if not monitor.usable:
+            tried.append(f"resctrl: {monitor.reason}")
+        elif not monitor.complete:
+            tried.append(f"resctrl counts a part only: {monitor.reason}")
+    usable = monitor if dram is None and monitor is not None and monitor.usable else None
+    reads = _first_that_opens(one.fallback, opener, tried) if dram is None and usable is None else None
+    chosen = Sources(one, dram, reads, usable, tried=tuple(tried))
     _, refused = plan_passes(chosen.events, opener)
     return replace(chosen, refused={each.event: each.reason for each in refused})
 
@@ -116,7 +141,7 @@ def _first_that_opens(sources: Iterable[Source], opener: Opener, tried: list[str
 
 def collect(sources: Sources, caller: Caller, opener: Opener = open_event) -> Collected:
     """Count calls in as many passes as the counters need."""
-    system = any(event.system for event in sources.events)
+    system = sources.monitor is not None or any(event.system for event in sources.events)
     once = max(caller.seconds(1), 1e-9)
     target = SYSTEM_SECONDS if system else CORE_SECONDS
     calls = min(max(1, math.ceil(target / once)), MAX_CALLS)
@@ -131,7 +156,19 @@ def collect(sources: Sources, caller: Caller, opener: Opener = open_event) -> Co
         again, _ = plan_passes(starved, opener, alone=starved)
         for one in again:
             found.run(one, caller, opener)
-    return Collected(calls, found.passes, found.counted, found.seconds, found.idle, found.refused)
+    monitored = None if sources.monitor is None else _monitored(caller, calls)
+    return Collected(calls, found.passes, found.counted, found.seconds, found.idle, found.refused, monitored)
+
+
+def _monitored(caller: Caller, calls: int) -> int | str:
+    """Return the bytes that resctrl saw of the calls, or why it saw none."""
+    try:
+        with resctrl.Group(threads()) as group:
+            before = group.bytes()
+            caller.seconds(calls)
+            return group.bytes() - before
+    except resctrl.ResctrlFailed as error:
+        return str(error)
 
 
 def _starved(counted: Counted, found: _Collecting) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +78,10 @@ def _too_many(counter: Availability, threads: int) -> bool:
 
 
 def likwid(events_file: Path | None = None) -> Availability:
-    """Return whether LIKWID can count."""
-    found = "likwid-perfctr and " if shutil.which("likwid-perfctr") else "no likwid-perfctr, "
-    found += "pylikwid" if importlib.util.find_spec("pylikwid") else "no pylikwid"
-    return Availability("likwid", None, f"not supported by counteroof yet; installed here: {found}")
+    """Return whether LIKWID can count, found out by starting it in a process of its own."""
+    from .likwid import available
+
+    return available()
 
 
 def perf(events_file: Path | None = None) -> Availability:

@@ -18,6 +18,7 @@ from counteroof.count.perf import evaluate, works
 from counteroof.count.perf_collect import Idle, Sources, choose_sources, collect
 from counteroof.count.perf_open import SOFTWARE, Counted, Event
 from counteroof.count.perf_plan import PerfPlan, Term
+from counteroof.count.resctrl import Support
 from counteroof.native import ffi, lib
 from counteroof.reconcile import dram_bytes
 
@@ -318,6 +319,44 @@ def test_flops_of_a_saxpy_as_likwid_counted_it_on_zen_3(tmp_path: Path) -> None:
     assert found.flops.value / 0.019639 / 1e6 == pytest.approx(1.0774, rel=1e-3)  # LIKWID's DP [MFLOP/s]
 
 
+# -- resctrl
+
+NO_MONITOR = Support(False, "not here")
+
+
+def monitored(root: Path, monitor: Support, seen: int | str) -> Measurement:
+    chosen = replace(sources(pmu_trees.zen4, ZEN4, root), dram=None, monitor=monitor)
+    return evaluate(chosen, replace(collected(chosen, LOOP), monitored=seen))
+
+
+def test_bytes_of_resctrl_are_those_of_one_call(tmp_path: Path) -> None:
+    found = monitored(tmp_path, Support(True, "reads and writes", complete=True), 6400)
+    assert dram_bytes(found).value == 640
+    assert found.dram_read_bytes.value is None
+
+
+def test_bytes_of_resctrl_that_may_lack_write_backs_are_a_lower_bound(tmp_path: Path) -> None:
+    found = monitored(tmp_path, Support(True, "misses of the last cache"), 6400)
+    assert found.dram_read_bytes.value == 640
+    assert found.dram_read_bytes.reason == "a lower bound: misses of the last cache"
+    assert dram_bytes(found).value is None
+
+
+def test_what_resctrl_could_not_read_is_no_zero(tmp_path: Path) -> None:
+    found = monitored(tmp_path, Support(True, "all", complete=True), "mon_L3_00 has no count of bytes")
+    assert dram_bytes(found).reason == "mon_L3_00 has no count of bytes"
+
+
+def test_resctrl_is_taken_before_reads_of_the_cores_and_after_memory_controllers(tmp_path: Path) -> None:
+    one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
+    here = Support(True, "reads and writes", complete=True)
+    assert choose_sources(one, refusing("nothing", 0), here).monitor is None
+    chosen = choose_sources(one, refusing("amd_", errno.EACCES), here)
+    assert chosen.monitor is here
+    assert chosen.reads is None
+    assert works(one, refusing("amd_", errno.EACCES), here).quantities == {"FLOPs", "bytes"}
+
+
 # -- what opens
 
 
@@ -339,10 +378,11 @@ def test_bytes_come_from_the_first_source_that_opens_and_the_others_reasons_are_
 
 def test_without_any_source_of_bytes_the_reads_of_the_cores_are_counted(tmp_path: Path) -> None:
     one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
-    chosen = choose_sources(one, refusing("amd_", errno.EACCES))
+    chosen = choose_sources(one, refusing("amd_", errno.EACCES), NO_MONITOR)
     assert chosen.dram is None
     assert chosen.reads is not None
-    assert len(chosen.tried) == 2
+    assert len(chosen.tried) == 3
+    assert chosen.tried[2] == "resctrl: not here"
 
 
 def test_what_works_is_said_with_the_reason_for_the_rest(tmp_path: Path) -> None:
@@ -353,7 +393,7 @@ def test_what_works_is_said_with_the_reason_for_the_rest(tmp_path: Path) -> None
     answer = works(one, refusing("cpu", errno.ENOENT))
     assert answer.quantities == {"bytes"}
     assert "no PMU of this kernel counts it" in answer.reason
-    answer = works(one, refusing("amd_", errno.EACCES))
+    answer = works(one, refusing("amd_", errno.EACCES), NO_MONITOR)
     assert answer.quantities == {"FLOPs"}
     assert "perf_event_paranoid" in answer.reason
     assert "(reads alone, a lower bound, by fb_amd_zen3p)" in answer.reason
@@ -361,7 +401,7 @@ def test_what_works_is_said_with_the_reason_for_the_rest(tmp_path: Path) -> None
 
 def test_where_nothing_opens_perf_is_not_usable(tmp_path: Path) -> None:
     one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
-    answer = works(one, refusing(".*", errno.EPERM))
+    answer = works(one, refusing(".*", errno.EPERM), NO_MONITOR)
     assert not answer.usable
     assert "seccomp" in answer.reason
 
