@@ -1,104 +1,281 @@
-"""What can be measured on this machine, what cannot, why, and what would allow it."""
+"""What can be measured on this machine, by what and how well; what cannot, why, and what would allow it."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from .count import perf_probe, select
+from .count import likwid, resctrl, select
+from .count.events import EventData, Processor, builtin, this_processor
+from .count.perf_collect import Sources, choose_sources
+from .count.perf_open import Opener, open_event
+from .count.perf_plan import Source, Term, plan
+from .count.pmus import REAL, Pmu, discover
+from .errors import CounteroofError
+from .machine import system
+from .machine.sysfs import Tree
+from .machine.system import Item
 
-RESCTRL = Path("/sys/fs/resctrl")
-CPUINFO = Path("/proc/cpuinfo")
-_MEMORY_PMUS = ("uncore_imc", "amd_umc", "amd_df", "arm_cmn", "nvidia_scf", "hisi_sccl")
-_CORE_PMUS = ("cpu", "cpu_core", "cpu_atom", "armv8", "armv9")
+State = Literal["yes", "no", "partly"]
+
+ENGINE = "instrument"
+NO_PMU = "bare metal, or a virtual machine with a PMU of its own (QEMU/KVM on such a host: -cpu host,pmu=on)"
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One thing a user may want measured: whether it can be, what was found, and what would help."""
+class Offer:
+    """One way of having a quantity.
 
-    topic: str
-    state: Literal["yes", "no", "partly"]
+    Attributes
+    ----------
+    counter
+        What counts: ``perf``, ``likwid``, ``instrument``, ``resctrl``, or how else it is had.
+    state
+        ``partly`` for a lower bound.
+    finding
+        How good it is, or why it is not to be had.
+    remedy
+        The one command or change that would allow it, if there is one.
+    """
+
+    counter: str
+    state: State
     finding: str
     remedy: str | None = None
 
 
-def survey() -> tuple[Fact, ...]:
-    """Return what this machine allows, most useful first; nothing is changed and nothing takes long."""
-    return (_time(), _engine(), _core_counters(), _memory_counters(), _likwid(), _compiler())
+@dataclass(frozen=True)
+class Quantity:
+    """Something that may be wanted, and the ways of having it, the one that ``auto`` would take first."""
+
+    name: str
+    offers: tuple[Offer, ...]
+
+    @property
+    def state(self) -> State:
+        """Whether anything delivers it."""
+        states = {offer.state for offer in self.offers}
+        return "yes" if "yes" in states else "partly" if "partly" in states else "no"
 
 
-def _time() -> Fact:
-    count = len(os.sched_getaffinity(0))
-    return Fact(
-        "time", "yes", f"pyperf, in processes of their own, on {count} processor{'s' if count > 1 else ''}"
-    )
+@dataclass(frozen=True)
+class Survey:
+    """What a machine allows."""
+
+    processor: str
+    """What the event data call it, or what it says of itself."""
+    quantities: tuple[Quantity, ...]
+    system: tuple[Item, ...]
 
 
-def _engine() -> Fact:
-    answer = select.instrument()
-    if answer.usable:
-        return Fact("FLOPs and DRAM bytes by instrumentation", "yes", answer.reason)
-    return Fact("FLOPs and DRAM bytes by instrumentation", "no", answer.reason)
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a survey looks: replaced by tests, so that any machine can be surveyed anywhere."""
+
+    tree: Tree = REAL
+    cpu: Processor | None = None
+    pmus: tuple[Pmu, ...] | None = None
+    opener: Opener = open_event
+    data: EventData = field(default_factory=builtin)
+    monitor: resctrl.Support | None = None
+    likwid: select.Availability | None = None
+    engine: select.Availability | None = None
 
 
-def _core_counters() -> Fact:
-    topic = "hardware counters of the core (perf_event_open)"
-    works, found = perf_probe.hardware_counters()
-    if works:
-        return Fact(topic, "yes", f"{found}; counteroof does not count with them yet")
-    level = perf_probe.paranoid()
-    if level is not None and level > 2 and os.geteuid() != 0:
-        return Fact(topic, "no", found, "sudo sysctl kernel.perf_event_paranoid=2")
-    if not any(pmu.startswith(_CORE_PMUS) for pmu in perf_probe.pmus()):
-        remedy = "bare metal, or a virtual machine with a PMU (QEMU/KVM: -cpu host,pmu=on on such a host)"
-        return Fact(topic, "no", found, remedy)
-    return Fact(
-        topic, "no", found, "in a container: docker run --cap-add PERFMON --security-opt seccomp=unconfined"
-    )
+def survey(where: Surroundings | None = None) -> Survey:
+    """Return what this machine allows; nothing is changed and nothing takes long."""
+    return _Survey(where or Surroundings()).survey()
 
 
-def _memory_counters() -> Fact:
-    topic = "hardware counters of the memory controllers"
-    pmus = [name for name in perf_probe.pmus() if name.startswith(_MEMORY_PMUS)]
-    resctrl = _resctrl()
-    if pmus:
-        names = ", ".join(pmus[:4]) + (", ..." if len(pmus) > 4 else "")
-        state: Literal["yes", "partly"] = "partly" if os.geteuid() != 0 else "yes"
-        remedy = None if state == "yes" else "root, or: sudo sysctl kernel.perf_event_paranoid=0"
-        return Fact(
-            topic, state, f"the kernel has {names}; {resctrl}; counteroof does not read them yet", remedy
+class _Survey:
+    def __init__(self, where: Surroundings) -> None:
+        self.tree = where.tree
+        cpu = where.cpu or this_processor(where.tree)
+        self.pmus = discover(where.tree) if where.pmus is None else where.pmus
+        self.plan = plan(where.data, cpu, self.pmus, where.tree)
+        self.monitor = where.monitor or resctrl.support()
+        self.broken: str | None = None
+        try:
+            self.sources = choose_sources(self.plan, where.opener, self.monitor)
+        except CounteroofError as error:  # the compiled part is missing
+            self.broken = str(error)
+            self.sources = Sources(self.plan, None, None)
+        self.likwid = where.likwid or likwid.available()
+        self.engine = where.engine or select.instrument()
+
+    def survey(self) -> Survey:
+        quantities = (
+            Quantity("FLOPs", (self.likwid_for("FLOPs"), self.flops(), self.by_engine("exact"))),
+            Quantity(
+                "DRAM bytes",
+                (
+                    self.likwid_for("bytes"),
+                    self.memory(),
+                    self.resctrl(),
+                    *self.reads(),
+                    self.by_engine("modelled"),
+                ),
+            ),
+            Quantity("cache traffic", (self.caches(), self.by_engine("modelled"))),
+            Quantity("clock", (self.cycles(), _clock())),
+            Quantity("time", (_time(),)),
+            Quantity("compiling C files", (_compiler(),)),
         )
-    return Fact(
-        topic, "no", f"the kernel has no PMU of a memory controller (uncore_imc, amd_umc ...); {resctrl}"
-    )
+        return Survey(self.plan.title, quantities, (*self.machine_items(), *system.items(self.tree)))
+
+    def machine_items(self) -> tuple[Item, ...]:
+        known = (
+            "counter events known" if self.plan.known else "no counter events known; --events FILE adds them"
+        )
+        names = system.grouped(pmu.name for pmu in self.pmus)
+        monitor = "usable" if self.monitor.usable else "not usable"
+        return (
+            Item("microarchitecture", self.plan.title, known),
+            Item("PMUs", names or "none"),
+            Item("LIKWID", "usable" if self.likwid.usable else "not usable", self.likwid.reason),
+            Item("LIKWID access", _likwid_access()),
+            Item("resctrl", monitor, self.monitor.reason),
+        )
+
+    # -- offers
+
+    def by_engine(self, quality: str) -> Offer:
+        how = {
+            "exact": "every executed instruction, counted exactly",
+            "modelled": "every access of the kernel through a model of this machine's caches",
+        }
+        if self.engine.usable:
+            return Offer(ENGINE, "yes", how[quality])
+        remedy = "pip install iced-x86" if "iced-x86" in self.engine.reason else None
+        return Offer(ENGINE, "no", self.engine.reason, remedy)
+
+    def likwid_for(self, quantity: str) -> Offer:
+        if self.likwid.usable and quantity in self.likwid.quantities:
+            return Offer("likwid", "yes", self.likwid.reason)
+        remedy = None
+        if "not installed" in self.likwid.reason:
+            remedy = "sudo apt install likwid, then pip install pylikwid as the README has it"
+        elif "MSR" in self.likwid.reason or "access" in self.likwid.reason:
+            remedy = (
+                NO_PMU
+                if self.no_core_pmu()
+                else "sudo chown root /usr/sbin/likwid-accessD && sudo chmod u+s $_"
+            )
+        return Offer("likwid", "no", self.likwid.reason, remedy)
+
+    def no_core_pmu(self) -> bool:
+        return not self.plan.cores
+
+    def of_terms(self, terms: Iterable[Term], quality: str, missing: str) -> Offer:
+        """Return the offer of a sum of events: there if all of them open."""
+        terms = tuple(terms)
+        if self.broken is not None:
+            return Offer("perf", "no", self.broken)
+        refused = next(
+            (self.sources.refused[t.event] for t in terms if t.event in self.sources.refused), None
+        )
+        if terms and refused is None:
+            return Offer("perf", "yes", quality)
+        reason = refused or missing
+        return Offer("perf", "no", reason, self.remedy(reason, system_wide=False))
+
+    def remedy(self, reason: str, *, system_wide: bool) -> str | None:
+        """Return what would lift a refusal, by its text."""
+        if "sysctl kernel.perf_event_paranoid" in reason:
+            return f"sudo sysctl kernel.perf_event_paranoid={0 if system_wide else 2}"
+        if "seccomp" in reason:
+            return "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+        if "nmi_watchdog" in reason:
+            return "sudo sysctl kernel.nmi_watchdog=0"
+        if "--events FILE" in reason:
+            return "counteroof run --events FILE, a file in the form of counteroof/data/events"
+        if self.no_core_pmu():
+            return NO_PMU
+        return None
+
+    def flops(self) -> Offer:
+        one = self.plan
+        number = len(one.flops)
+        quality = f"{number} event{'s' * (number > 1)} of {one.title}"
+        if one.flops_notes:
+            quality += f" ({'; '.join(one.flops_notes)})"
+        offer = self.of_terms(one.flops, quality, one.reasons.get("flops", "nothing counts them"))
+        if offer.state == "yes" and one.no_flops_on:
+            blind = ", ".join(one.no_flops_on)
+            return Offer("perf", "partly", f"{quality}; not on {blind}: keep the kernel off those cores")
+        return offer
+
+    def memory(self) -> Offer:
+        dram = self.sources.dram
+        if self.broken is not None:
+            return Offer("perf", "no", self.broken)
+        if dram is not None:
+            return Offer("perf", "yes", _of_source(dram))
+        reasons = [one for one in self.sources.tried if not one.startswith("resctrl")]
+        reason = "; ".join(dict.fromkeys(reasons)) or self.plan.reasons.get("dram", "nothing counts them")
+        return Offer("perf", "no", reason, self.remedy(reason, system_wide=True))
+
+    def resctrl(self) -> Offer:
+        one = self.monitor
+        state: State = "no" if not one.usable else "yes" if one.complete else "partly"
+        return Offer("resctrl", state, one.reason, one.remedy)
+
+    def reads(self) -> tuple[Offer, ...]:
+        """Return the lower bound that the cores' own events give, where nothing better is there."""
+        source = self.sources.reads
+        if source is None:
+            return ()
+        blind = f": {source.notes[0]}" if source.notes else ""
+        return (Offer("perf, reads only", "partly", f"a lower bound by {source.name}{blind}"),)
+
+    def caches(self) -> Offer:
+        one = self.plan
+        sources = [source for source in (one.l1_l2, one.l2_l3) if source is not None]
+        terms = [term for source in sources for term in source.terms]
+        missing = [one.reasons[name] for name in ("l1_l2", "l2_l3") if name in one.reasons]
+        offer = self.of_terms(terms, "lines in and out of L1 and L2", "; ".join(dict.fromkeys(missing)))
+        if offer.state == "yes" and missing:
+            return Offer("perf", "partly", f"one border of two; {'; '.join(missing)}")
+        return offer
+
+    def cycles(self) -> Offer:
+        missing = "the kernel has no PMU of the cores (most virtual machines have none)"
+        return self.of_terms(self.plan.cycles, "cycles of the kernel's own threads", missing)
 
 
-def _resctrl() -> str:
-    try:
-        flags = CPUINFO.read_text().split()
-    except OSError:
-        flags = []
-    if "cqm_mbm_total" not in flags:
-        return "no bandwidth monitoring by resctrl (the processor shows no cqm_mbm_total)"
-    return "bandwidth monitoring by resctrl " + (
-        "is mounted" if (RESCTRL / "info").exists() else "exists, not mounted"
-    )
+def _of_source(source: Source) -> str:
+    places = len({term.event.place for term in source.terms})
+    where = "read on a processor of each socket" if source.terms[0].event.system else "of the own threads"
+    split = "" if source.split else ", reads and writes together"
+    notes = f" ({'; '.join(source.notes)})" if source.notes else ""
+    return f"{source.name}: {places} PMU{'s' * (places > 1)} {where}{split}{notes}"
 
 
-def _likwid() -> Fact:
-    found = shutil.which("likwid-perfctr")
-    python = importlib.util.find_spec("pylikwid") is not None
-    state = f"{found or 'likwid-perfctr is not installed'}; pylikwid is {'' if python else 'not '}installed"
-    return Fact("LIKWID", "no", f"{state}; counteroof does not count with it yet")
+def _clock() -> Offer:
+    return Offer("a chain of dependent additions", "yes", "measured with the ceilings (counteroof machine)")
 
 
-def _compiler() -> Fact:
+def _time() -> Offer:
+    count = len(os.sched_getaffinity(0))
+    plural = "s" if count > 1 else ""
+    return Offer("pyperf", "yes", f"in processes of their own, on {count} processor{plural}")
+
+
+def _compiler() -> Offer:
     for name in (os.environ.get("CC", "").split(" ")[0], "cc", "gcc", "clang"):
         if name and (path := shutil.which(name)):
-            return Fact("compiling C files", "yes", path)
-    return Fact("compiling C files", "no", "no C compiler (CC, cc, gcc, clang)", "sudo apt install gcc")
+            return Offer("C compiler", "yes", path)
+    return Offer("C compiler", "no", "no C compiler (CC, cc, gcc, clang)", "sudo apt install gcc")
+
+
+def _likwid_access() -> str:
+    """Return how LIKWID would reach the counters, by what is installed; it is not started for that."""
+    daemon = shutil.which("likwid-accessD", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
+    if daemon is not None:
+        mode = Path(daemon).stat().st_mode
+        return f"{daemon}{' (set-uid root)' if mode & 0o4000 else ', not set-uid: for root only'}"
+    return "no access daemon" if shutil.which("likwid-perfctr") else "LIKWID is not installed"

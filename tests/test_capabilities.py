@@ -1,84 +1,221 @@
-"""What doctor says of machines with and without counters; probes are replaced, so all run everywhere."""
+"""What doctor says of machines with and without counters: all described by files, so all run everywhere."""
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counteroof import capabilities
-from counteroof.capabilities import Fact, survey
-from counteroof.count import perf_probe, select
+from counteroof.capabilities import NO_PMU, Offer, Quantity, Surroundings, survey
+from counteroof.commands import DONE, _machine, main
+from counteroof.count import perf_open
+from counteroof.count.events import Processor
+from counteroof.count.perf_open import Event
+from counteroof.count.resctrl import MOUNT, Support
+from counteroof.count.select import Availability
+from counteroof.errors import MachineError
+from counteroof.machine.sysfs import Tree
+from tests.count import pmu_trees
+from tests.count.test_perf_plan import ALDERLAKE, ZEN2, ZEN4, amd, intel
+
+NO_MONITOR = Support(False, "no bandwidth monitoring (the processor shows no cqm_mbm_total)")
+NO_LIKWID = Availability("likwid", None, "pylikwid is not installed (the README has the commands)")
+NO_ENGINE = Availability("instrument", None, "the engine runs x86-64 code only, this is aarch64")
+ENGINE = Availability("instrument", "m:engine", "here")
+
+Build = Callable[[Path], Path]
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Fact]]:
-    def facts(
-        *,
-        works: bool = False,
-        reason: str = "no PMU",
-        level: int = 2,
-        root: bool = False,
-        pmus: tuple[str, ...] = (),
-    ) -> dict[str, Fact]:
-        monkeypatch.setattr(perf_probe, "hardware_counters", lambda: (works, reason))
-        monkeypatch.setattr(perf_probe, "paranoid", lambda: level)
-        monkeypatch.setattr(perf_probe, "pmus", lambda: pmus)
-        monkeypatch.setattr("os.geteuid", lambda: 0 if root else 1000)
-        return {fact.topic.split(" (")[0]: fact for fact in survey()}
+def opening(refused: str = "", error: int = errno.EACCES) -> Callable[..., int]:
+    """Return what opens everything but events of some PMUs."""
 
-    return facts
+    def opener(event: Event, pid: int, leader: int, enabled: bool) -> int:
+        return -error if refused and re.match(refused, event.pmu) else os.open(os.devnull, os.O_RDONLY)
+
+    return opener
 
 
-def test_a_virtual_machine_without_a_pmu_hears_what_would_give_it_one(
-    machine: Callable[..., dict[str, Fact]],
-) -> None:
-    fact = machine()["hardware counters of the core"]
-    assert fact.state == "no"
-    assert fact.finding == "no PMU"
-    assert fact.remedy is not None
-    assert "pmu=on" in fact.remedy
+def looked(
+    root: Path, build: Build = pmu_trees.zen4, cpu: Processor = ZEN4, **fields: Any
+) -> dict[str, Quantity]:
+    where = Surroundings(
+        tree=Tree(build(root)),
+        cpu=cpu,
+        **{"opener": opening(), "monitor": NO_MONITOR, "likwid": NO_LIKWID, "engine": ENGINE, **fields},
+    )
+    return {one.name: one for one in survey(where).quantities}
+
+
+def offer(quantity: Quantity, counter: str) -> Offer:
+    (found,) = [one for one in quantity.offers if one.counter == counter]
+    return found
+
+
+def test_a_machine_with_everything_says_by_what_and_how_well(tmp_path: Path) -> None:
+    found = looked(tmp_path)
+    assert offer(found["FLOPs"], "perf") == Offer("perf", "yes", "3 events of AMD Zen 4 (no split f32/f64)")
+    assert offer(found["DRAM bytes"], "perf") == Offer(
+        "perf", "yes", "dram_amd_umc: 8 PMUs read on a processor of each socket"
+    )
+    assert offer(found["clock"], "perf").state == "yes"
+
+
+def test_a_virtual_machine_without_a_pmu_hears_what_would_give_it_one(tmp_path: Path) -> None:
+    found = looked(tmp_path, pmu_trees.virtual_machine)
+    for name in ("FLOPs", "DRAM bytes", "cache traffic", "clock"):
+        one = offer(found[name], "perf")
+        assert (one.state, one.remedy) == ("no", NO_PMU), name
+        assert one.finding
+    assert found["FLOPs"].state == "yes"  # the engine counts them
 
 
 def test_a_refusal_by_the_kernel_setting_names_the_command_that_lifts_it(
-    machine: Callable[..., dict[str, Fact]],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fact = machine(level=4, pmus=("cpu",))["hardware counters of the core"]
-    assert fact.remedy == "sudo sysctl kernel.perf_event_paranoid=2"
+    monkeypatch.setattr(perf_open, "paranoid", lambda: 4)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    found = looked(tmp_path, opener=opening(".*"))
+    assert offer(found["FLOPs"], "perf").remedy == "sudo sysctl kernel.perf_event_paranoid=2"
+    assert offer(found["DRAM bytes"], "perf").remedy == "sudo sysctl kernel.perf_event_paranoid=0"
+    assert "perf_event_paranoid is 4" in offer(found["FLOPs"], "perf").finding
 
 
-def test_a_refusal_in_spite_of_the_setting_is_a_containers(machine: Callable[..., dict[str, Fact]]) -> None:
-    fact = machine(level=4, root=True, pmus=("cpu",))["hardware counters of the core"]
-    assert fact.remedy is not None
-    assert fact.remedy.startswith("in a container")
-
-
-def test_working_counters_are_no_promise_that_they_are_used(machine: Callable[..., dict[str, Fact]]) -> None:
-    fact = machine(works=True, reason="cycles counted", pmus=("cpu",))["hardware counters of the core"]
-    assert fact.state == "yes"
-    assert "does not count with them yet" in fact.finding
-
-
-def test_memory_controllers_need_rights_that_are_named(machine: Callable[..., dict[str, Fact]]) -> None:
-    topic = "hardware counters of the memory controllers"
-    pmus = ("cpu", "uncore_imc_0", "uncore_imc_1")
-    assert machine(pmus=pmus)[topic].state == "partly"
-    assert machine(pmus=pmus)[topic].remedy == "root, or: sudo sysctl kernel.perf_event_paranoid=0"
-    assert machine(pmus=pmus, root=True)[topic].state == "yes"
-    assert machine()[topic].state == "no"
-
-
-def test_the_engine_is_reported_as_the_selection_sees_it(
-    machine: Callable[..., dict[str, Fact]], monkeypatch: pytest.MonkeyPatch
+def test_a_refusal_in_spite_of_the_setting_is_a_containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "instrument", lambda: select.Availability("instrument", None, "not x86-64"))
-    fact = machine()["FLOPs and DRAM bytes by instrumentation"]
-    assert (fact.state, fact.finding) == ("no", "not x86-64")
+    monkeypatch.setattr(perf_open, "paranoid", lambda: 2)
+    found = looked(tmp_path, opener=opening(".*", errno.EPERM))
+    assert (offer(found["FLOPs"], "perf").remedy or "").startswith("docker run --cap-add PERFMON")
+
+
+def test_memory_controllers_that_are_refused_leave_the_cores_lower_bound(tmp_path: Path) -> None:
+    found = looked(tmp_path, opener=opening("amd_"))["DRAM bytes"]
+    assert offer(found, "perf").state == "no"
+    bound = offer(found, "perf, reads only")
+    assert bound.state == "partly"
+    assert "a lower bound by fb_amd_zen3p" in bound.finding
+
+
+def test_bytes_that_nothing_but_a_lower_bound_has_are_partly_there(tmp_path: Path) -> None:
+    assert looked(tmp_path, opener=opening("amd_"), engine=NO_ENGINE)["DRAM bytes"].state == "partly"
+
+
+def test_reads_and_writes_that_are_one_count_are_told_so(tmp_path: Path) -> None:
+    one = offer(looked(tmp_path, pmu_trees.zen2, ZEN2)["DRAM bytes"], "perf")
+    assert "reads and writes together" in one.finding
+
+
+def test_an_unmounted_resctrl_gets_its_command(tmp_path: Path) -> None:
+    found = looked(tmp_path, monitor=Support(False, "resctrl is not mounted", MOUNT))["DRAM bytes"]
+    assert offer(found, "resctrl") == Offer("resctrl", "no", "resctrl is not mounted", MOUNT)
+
+
+def test_resctrl_that_may_lack_write_backs_is_partly_there(tmp_path: Path) -> None:
+    found = looked(tmp_path, monitor=Support(True, "misses of the last cache"))["DRAM bytes"]
+    assert offer(found, "resctrl").state == "partly"
+
+
+def test_cores_without_flop_events_are_named(tmp_path: Path) -> None:
+    one = offer(looked(tmp_path, pmu_trees.alderlake, ALDERLAKE)["FLOPs"], "perf")
+    assert one.state == "partly"
+    assert "not on cpu_atom" in one.finding
+
+
+def test_a_processor_without_flop_events_says_why(tmp_path: Path) -> None:
+    one = offer(looked(tmp_path, pmu_trees.haswell, intel(0x3C))["FLOPs"], "perf")
+    assert one.finding.startswith("no FP arithmetic event at all")
+    assert one.remedy is None
+
+
+def test_an_unknown_processor_hears_how_to_add_its_events(tmp_path: Path) -> None:
+    found = looked(tmp_path, cpu=amd(0x1F, 1))
+    assert "--events FILE" in (offer(found["FLOPs"], "perf").remedy or "")
+    assert offer(found["clock"], "perf").state == "yes"
+
+
+def test_likwid_is_offered_for_what_its_groups_have(tmp_path: Path) -> None:
+    some = Availability("likwid", "m:count", "groups FLOPS_DP", quantities=frozenset({"FLOPs"}))
+    found = looked(tmp_path, likwid=some)
+    assert offer(found["FLOPs"], "likwid").state == "yes"
+    assert offer(found["DRAM bytes"], "likwid").state == "no"
+    assert "apt install likwid" in (offer(looked(tmp_path)["FLOPs"], "likwid").remedy or "")
+
+
+def test_the_engine_is_reported_as_the_selection_sees_it(tmp_path: Path) -> None:
+    one = offer(looked(tmp_path, engine=NO_ENGINE)["FLOPs"], "instrument")
+    assert (one.state, one.finding) == ("no", "the engine runs x86-64 code only, this is aarch64")
+
+
+def test_every_missing_quantity_has_its_reason(tmp_path: Path) -> None:
+    for quantity in looked(tmp_path, pmu_trees.virtual_machine, engine=NO_ENGINE).values():
+        for one in quantity.offers:
+            assert one.finding, quantity.name
 
 
 def test_a_missing_compiler_is_named_with_the_package(
-    machine: Callable[..., dict[str, Fact]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capabilities.shutil, "which", lambda name: None)
-    fact = machine()["compiling C files"]
-    assert (fact.state, fact.remedy) == ("no", "sudo apt install gcc")
+    monkeypatch.setattr(capabilities.shutil, "which", lambda name, path=None: None)
+    one = offer(looked(tmp_path)["compiling C files"], "C compiler")
+    assert (one.state, one.remedy) == ("no", "sudo apt install gcc")
+
+
+def test_the_processor_and_its_pmus_are_among_the_facts(tmp_path: Path) -> None:
+    where = Surroundings(
+        Tree(pmu_trees.zen4(tmp_path)), ZEN4, opener=opening(), monitor=NO_MONITOR, likwid=NO_LIKWID
+    )
+    facts = {item.name: item.value for item in survey(where).system}
+    assert facts["microarchitecture"] == "AMD Zen 4"
+    assert facts["PMUs"] == "amd_df, cpu, amd_umc_0-7"
+    assert facts["LIKWID"] == "not usable"
+    assert facts["resctrl"] == "not usable"
+
+
+# -- the command
+
+
+def test_doctor_prints_json_that_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == DONE
+    told = json.loads(capsys.readouterr().out)
+    names = [one["name"] for one in told["quantities"]]
+    assert names == ["FLOPs", "DRAM bytes", "cache traffic", "clock", "time", "compiling C files"]
+    for one in told["quantities"]:
+        assert one["state"] in ("yes", "no", "partly")
+        assert all(set(each) == {"counter", "state", "finding", "remedy"} for each in one["offers"])
+    assert {"perf_event_paranoid", "container", "SMT"} <= {item["name"] for item in told["system"]}
+
+
+def test_doctor_ends_well_where_the_machine_cannot_be_described(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hidden() -> None:
+        raise MachineError("cache sizes are hidden")
+
+    monkeypatch.setattr(_machine, "known", hidden)
+    assert main(["doctor"]) == DONE
+    assert "cache sizes are hidden" in capsys.readouterr().out
+
+
+def test_doctor_takes_no_more_than_a_second() -> None:
+    command = [sys.executable, "-m", "counteroof", "doctor"]
+    best = 60.0
+    for _ in range(3):  # others may be at work on this machine
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        best = min(best, time.perf_counter() - start)
+    assert best < 1
+
+
+def test_surroundings_can_be_replaced_one_by_one() -> None:
+    assert replace(Surroundings(), monitor=NO_MONITOR).monitor is NO_MONITOR

@@ -24,19 +24,36 @@ def command(as_json: bool) -> int:
 
     from .. import __version__
     from ..capabilities import survey
+    from ..errors import CounteroofError
     from . import _machine
 
-    facts = survey()
-    machine = _machine.known()
+    found = survey()
+    try:
+        machine = _machine.known()
+        name, lines = machine.name, list(_machine.description(machine, ceilings=False))
+    except CounteroofError as error:  # such as hidden cache sizes
+        name, lines = found.processor, [str(error)]
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(fact) for fact in facts], indent=1))
+        quantities = [{**dataclasses.asdict(one), "state": one.state} for one in found.quantities]
+        system = [dataclasses.asdict(item) for item in found.system]
+        told = {
+            "counteroof": __version__,
+            "machine": name,
+            "description": lines,
+            "quantities": quantities,
+            "system": system,
+        }
+        click.echo(json.dumps(told, indent=1))
         return DONE
-    click.echo(f"counteroof {__version__} on {machine.name}")
-    for line in _machine.description(machine, ceilings=False):
+    click.echo(f"counteroof {__version__} on {name}")
+    for line in lines:
         click.echo(f"  {line}")
-    for fact in facts:
-        click.echo(f"\n[{fact.state}] {fact.topic}")
-        click.echo(f"      {fact.finding}")
-        if fact.remedy is not None:
-            click.echo(f"      would allow it: {fact.remedy}")
+    for item in found.system:
+        click.echo(f"  {item.name}: {item.value}" + (f" ({item.remark})" if item.remark else ""))
+    for one in found.quantities:
+        click.echo(f"\n[{one.state}] {one.name}")
+        for offer in one.offers:
+            click.echo(f"  [{offer.state}] {offer.counter}: {offer.finding}")
+            if offer.remedy is not None:
+                click.echo(f"       would allow it: {offer.remedy}")
     return DONE

@@ -228,7 +228,8 @@ class _Planner:
                 missing.append(str(error))
                 continue
             if source is None:
-                missing.append(f"the kernel has no PMU {self.data.sets[set_name].pmu or 'of the cores'}")
+                pmu = self.data.sets[set_name].pmu.replace("[0-9]*", "<n>") or "of the cores"
+                missing.append(f"the kernel has no PMU {pmu}")
             else:
                 yield source
         if not self.entry.dram:

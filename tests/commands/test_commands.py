@@ -12,6 +12,8 @@ import pytest
 
 from counteroof import __version__
 from counteroof.commands import BAD_INPUT, COMMANDS, DONE, FAILED, INTERRUPTED, cli, main
+from counteroof.count import select
+from counteroof.count.select import Availability
 from counteroof.errors import BadInput, CounteroofError, MachineError
 
 Captured = pytest.CaptureFixture[str]
@@ -77,14 +79,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["run", "--size", "tiny"], "'tiny' is not one of"),
         (["run", "--threads", "0"], "--threads"),
         (["run", "--time-limit", "0"], "--time-limit"),
-        (
-            ["run", "--counter", "perf"],
-            "counter perf cannot be used: not supported by counteroof yet",
-        ),
-        (
-            ["run", "--counter", "likwid"],
-            "counter likwid cannot be used: not supported by counteroof yet",
-        ),
+        (["run", "--events", "no/such/events.toml"], "the events file no/such/events.toml cannot be read"),
         (["run", "--counter", "papi"], "unknown counter 'papi'"),
         (["run", "--set", "n"], "expected a parameter and its value, such as n=1000"),
         (["run", "no/such/kernels.toml"], "no/such/kernels.toml: there is no such file"),
@@ -134,6 +129,16 @@ def test_errors_become_texts_and_exit_codes(
     monkeypatch.setattr("counteroof.capabilities.survey", fail)
     assert main(["doctor"]) == code
     assert capsys.readouterr().err.lstrip("\n") == text
+
+
+@pytest.mark.parametrize("name", ["perf", "likwid"])
+def test_a_counter_that_is_not_here_ends_with_2_and_its_reason(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    none = {name: lambda events_file: Availability(name, None, "the PMU is gone")}
+    monkeypatch.setattr(select, "COUNTERS", {**select.COUNTERS, **none})
+    assert main(["run", "--counter", name]) == BAD_INPUT
+    assert f"counter {name} cannot be used: the PMU is gone" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

@@ -107,7 +107,7 @@ def test_without_its_memory_controllers_zen_4_falls_back_on_the_data_fabric(tmp_
     codes = opened(found.dram[0])
     assert codes[0] == (12, 0x0700FE1F, 0)  # cs0, local reads, as the kernel's documents write it
     assert len(codes) == 4 * 12
-    assert found.reasons["dram"] == "the kernel has no PMU amd_umc_[0-9]*"
+    assert found.reasons["dram"] == "the kernel has no PMU amd_umc_<n>"
 
 
 def test_both_ways_are_told_apart_except_on_the_old_data_fabric(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_virtual_machine_has_nothing_and_says_so(tmp_path: Path) -> None:
     found = planned(pmu_trees.virtual_machine, ZEN5, tmp_path)
     assert found.instructions == found.flops == found.dram == found.fallback == ()
     assert found.reasons["flops"] == "the kernel has no PMU of the cores (most virtual machines have none)"
-    assert found.reasons["dram"] == "the kernel has no PMU amd_umc_[0-9]*; the kernel has no PMU amd_df"
+    assert found.reasons["dram"] == "the kernel has no PMU amd_umc_<n>; the kernel has no PMU amd_df"
 
 
 def test_reads_of_a_thread_alone_come_from_the_best_event_first(tmp_path: Path) -> None:
