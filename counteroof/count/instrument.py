@@ -88,6 +88,11 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         uncounted = engine.others.worked(before)
         if uncounted:
             raise KernelFailed("unsupported", f"not all of it can be counted: {uncounted}")
+        if engine.threads_lost:
+            raise KernelFailed(
+                "unsupported",
+                "not all of it can be counted: it makes threads by the system call, not by the C library",
+            )
         counted = count_flops(engine.executed(), convention, machine.cpu)
         at_core = core_bytes(engine.executed(), xsave_bytes())
         by_thread: tuple[int, ...] = (counted.flops,)

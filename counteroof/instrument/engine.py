@@ -185,6 +185,12 @@ class Engine:
         return tuple(self.native_calls)
 
     @property
+    def threads_lost(self) -> int:
+        """Threads that code made by system calls of its own since the last reset: they run natively,
+        uncounted."""
+        return int(self._lib.instrument_threads_lost())
+
+    @property
     def threads(self) -> int:
         """Threads that have run translated code so far; slots of ended threads are used again."""
         return int(self._lib.instrument_threads())

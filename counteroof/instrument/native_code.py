@@ -41,10 +41,8 @@ LOADER = [
     "dlerror",
     "dl_iterate_phdr",
 ]
+FORKS = ["fork", "_Fork"]
 PROCESSES = [
-    "fork",
-    "vfork",
-    "_Fork",
     "posix_spawn",
     "posix_spawnp",
     "system",
@@ -71,11 +69,11 @@ SYSTEM = re.compile(r"(libc|libpthread|ld)[-.]")
 @dataclass(frozen=True)
 class NativeFunction:
     """A function that runs natively; ``calls_back``: functions among its arguments are to be counted;
-    ``loads``: it may load and unload code."""
+    ``changes_process``: it may load and unload code, or return in another process."""
 
     name: str
     calls_back: bool
-    loads: bool = False
+    changes_process: bool = False
 
 
 _PYTHON = NativeFunction("the Python interpreter", False)
@@ -105,16 +103,17 @@ class NativeCode:
         process = ctypes.CDLL(None)
         self._own_code = own_code
         self._functions: dict[int, NativeFunction] = {}
-        for group, calls_back in (
-            (ALLOCATOR, False),
-            (LOADER, False),
-            (PROCESSES, False),
-            (THREADS, True),
+        for group, calls_back, changes in (
+            (ALLOCATOR, False, False),
+            (LOADER, False, True),
+            (FORKS, False, True),
+            (PROCESSES, False, False),
+            (THREADS, True, False),
         ):
             for name in group:
                 address = _address(process, name)
                 if address:
-                    self._functions[address] = NativeFunction(name, calls_back, group is LOADER)
+                    self._functions[address] = NativeFunction(name, calls_back, changes)
         for name in names:
             address = _address(ctypes.CDLL(library), name)
             if not address:

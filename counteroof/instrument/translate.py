@@ -717,7 +717,7 @@ class Translator:
         )
         # push [rax + 8]
         code += b"\xff\x70\x08" + emit.pop_gs(at.target) + restore
-        code += emit.jump_gs(at.after_loader if native.loads else at.dispatch)
+        code += emit.jump_gs(at.after_native if native.changes_process else at.dispatch)
         host = self._cache.place(self._cache.region(guest), code)
         number = len(self.blocks)
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)

@@ -84,6 +84,46 @@ uint64_t instrument_make_gate(uint64_t guest, uint64_t host) {
 
 void instrument_close_gate(uint64_t gate) { instrument_store_jump(gate, gate + GATE_STUB); }
 
+/* Where a system call is made that returns in a child too, which may share all memory with us: only in registers and code is
+   it told apart. The child goes on natively. */
+#define CLONE_STUBS 256u
+static struct { uint64_t stub, target; } clone_stubs[CLONE_STUBS];
+static unsigned clone_stub_count;
+
+/* The stub for a system call before `target`; 0 if there is no room. */
+uint64_t instrument_clone_stub(uint64_t target) {
+    uint64_t found = 0;
+    instrument_lock_code();
+    for (unsigned i = 0; i < clone_stub_count && !found; i++)
+        if (clone_stubs[i].target == target) found = clone_stubs[i].stub;
+    for (unsigned i = 0; i < region_count && !found && clone_stub_count < CLONE_STUBS; i++) {
+        uint64_t place = regions[i].gates + (uint64_t)regions[i].gate_count * GATE_BYTES, after = (uint64_t)instrument_after_syscall;
+        if (place + GATE_BYTES > regions[i].end) continue;
+        regions[i].gate_count++;
+        /* syscall; mov rcx, rax; jrcxz 1f; jmp [rip + 24]; 1: mov rcx, target; jmp [rip + 8]; after; target */
+        uint8_t code[] = {0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 6, 0xff, 0x25, 24, 0, 0, 0, 0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0,
+                          0xff, 0x25, 16, 0, 0, 0};
+        _Static_assert(sizeof code == 29, "the distances are wrong");
+        memcpy(code + 15, &target, 8);
+        memcpy((void *)place, code, sizeof code);
+        memcpy((void *)(place + 37), &after, 8);
+        memcpy((void *)(place + 45), &target, 8);
+        clone_stubs[clone_stub_count].stub = found = place;
+        clone_stubs[clone_stub_count++].target = target;
+    }
+    instrument_unlock_code();
+    return found;
+}
+
+/* Whether `host` is in such a stub; `begun`: the system call has been made. */
+int instrument_is_clone_stub(uint64_t host, int *begun) {
+    for (unsigned i = 0; i < clone_stub_count; i++) {
+        *begun = host != clone_stubs[i].stub;
+        if (host - clone_stubs[i].stub < GATE_BYTES) return 1;
+    }
+    return 0;
+}
+
 /* The original address that a gate is for; 0 if `host` is in none. */
 uint64_t instrument_gate_guest(uint64_t host) {
     for (unsigned i = 0; i < region_count; i++) {
@@ -186,6 +226,7 @@ void instrument_reset(void) {
     }
     instrument_reset_accesses();
     instrument_reset_partials();
+    instrument_forget_threads();
 }
 
 struct block *instrument_block_of(uint64_t host) {
@@ -214,7 +255,7 @@ void instrument_free_blocks(void) {
     }
     block_total = lane_group_total = 0;
     for (unsigned i = 0; i < region_count; i++) munmap((void *)regions[i].start, regions[i].end - regions[i].start);
-    region_count = 0;
+    region_count = clone_stub_count = 0;
 }
 
 #endif

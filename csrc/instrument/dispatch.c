@@ -148,14 +148,14 @@ __asm__(
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_changed, .-instrument_changed\n"
 
-    /* A native function of the loader returns to TARGET. */
-    "  .globl instrument_after_loader\n  .hidden instrument_after_loader\n  .type instrument_after_loader, @function\n"
-    "instrument_after_loader:\n"
+    /* A native function that may have changed the process returns to TARGET. */
+    "  .globl instrument_after_native\n  .hidden instrument_after_native\n  .type instrument_after_native, @function\n"
+    "instrument_after_native:\n"
     SAVE_ALL
-    "  call instrument_loader_returned\n"
+    "  call instrument_native_returned\n"
     RESTORE_ALL
     "  jmp *" GS(STATE_JUMP) "\n"
-    "  .size instrument_after_loader, .-instrument_after_loader\n"
+    "  .size instrument_after_native, .-instrument_after_native\n"
 
     /* Native code calls a translated function: r11 holds its original address, the stack the real return address. The
        thread may be new and have no state yet, so this is done on its own stack. */

@@ -42,6 +42,7 @@ int instrument_decide(uint32_t take) { (void)take; return -1; }
 int instrument_drain(void) { return -4; }
 void instrument_reset(void) {}
 uint32_t instrument_threads(void) { return 0; }
+uint32_t instrument_threads_lost(void) { return 0; }
 uint32_t instrument_inside(uint32_t thread) { (void)thread; return 0; }
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks) { (void)thread; (void)out; (void)blocks; return -4; }
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) { (void)thread; (void)block; (void)group; return 0; }

@@ -87,7 +87,7 @@ struct instrument_fault {
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source, changed, after_loader;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source, changed, after_native;
 };
 
 int instrument_supported(void);
@@ -121,6 +121,7 @@ int instrument_drain(void);
 void instrument_reset(void);
 /* Threads are numbered in order of appearance. */
 uint32_t instrument_threads(void);
+uint32_t instrument_threads_lost(void); /* made by system calls of their own, since the last reset: they run natively */
 uint32_t instrument_inside(uint32_t thread);   /* its number to the kernel, if it is in translated code; else 0 */
 int64_t instrument_block_counts(uint32_t thread, uint64_t *out, uint64_t blocks);
 uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);

@@ -59,7 +59,7 @@ void instrument_syscall_locked(void);
 void instrument_syscall_done(void);
 void instrument_before_native(void);
 void instrument_changed(void);
-void instrument_after_loader(void);
+void instrument_after_native(void);
 void instrument_safe_point(void);
 void instrument_safe(void);        /* in it, from here on signals come */
 void instrument_text_start(void);
@@ -79,6 +79,8 @@ void instrument_store_jump(uint64_t at, uint64_t to);
 uint64_t instrument_make_gate(uint64_t guest, uint64_t host);
 void instrument_close_gate(uint64_t gate);
 uint64_t instrument_gate_guest(uint64_t host);
+uint64_t instrument_clone_stub(uint64_t target);
+int instrument_is_clone_stub(uint64_t host, int *begun);
 
 /* changes.c */
 void instrument_lock_code(void);
@@ -137,9 +139,13 @@ struct state *instrument_thread_state(void);
 void instrument_submit(struct state *state, uint64_t *end);
 struct state *instrument_all_states(void);
 void instrument_free_states(void);
+int instrument_in_child(void); /* whether this process is not the one that counts */
 struct state *instrument_take_thread(void); /* the same in a signal handler, for a thread that waits */
 uint64_t instrument_signal_stack_bytes(void);
 void instrument_find_stack(struct state *state);
+
+/* system.c */
+void instrument_forget_threads(void);
 
 /* signals.c: if translated code is just about to do an original instruction, go back to that; 0 if it is not */
 int instrument_back_to_original(struct state *state, long long *registers);

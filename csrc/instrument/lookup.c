@@ -125,6 +125,10 @@ void instrument_resolve_target(struct state *s, struct saved_registers *register
         __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
         return;
     }
+    if (instrument_in_child() && !instrument_in_code_cache(target) && target != (uint64_t)instrument_leave) {
+        s->jump = target; /* nobody counts there, and threads that held locks are no more */
+        return;
+    }
     if (!s->thread_stack_high) instrument_find_stack(s);
     if (instrument_in_code_cache(target) || target == (uint64_t)instrument_leave) {
         host = target; /* a return into ourselves */
@@ -171,12 +175,12 @@ __attribute__((visibility("hidden"))) void instrument_block_changed(struct saved
     errno = kept;
 }
 
-/* A native function of the loader returned. */
-__attribute__((visibility("hidden"))) void instrument_loader_returned(struct saved_registers *registers) {
+/* A native function returned that may have loaded or unloaded code, or made this process another. */
+__attribute__((visibility("hidden"))) void instrument_native_returned(struct saved_registers *registers) {
     int kept = errno; /* the program's */
     struct state *s = instrument_this_thread();
     instrument_begin(s);
-    instrument_look_for_changes(0);
+    if (!instrument_in_child()) instrument_look_for_changes(0);
     instrument_resolve_target(s, registers);
     instrument_end(s, s->target);
     errno = kept;

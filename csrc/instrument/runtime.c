@@ -73,7 +73,7 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->hook = STATE_HOOK;
     layout->source = STATE_SOURCE;
     layout->changed = STATE_CHANGED;
-    layout->after_loader = STATE_AFTER_LOADER;
+    layout->after_native = STATE_AFTER_NATIVE;
 }
 
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {

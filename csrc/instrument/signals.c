@@ -47,7 +47,7 @@ static uint64_t *mask_of(ucontext_t *user) { return (uint64_t *)&user->uc_sigmas
 /* Run the program's handler, with the signals blocked that it asked for. */
 static void deliver(int number, siginfo_t *info, ucontext_t *user) {
     struct kernel_action action = actions[number];
-    uint64_t handler = entries[number] ? entries[number] : action.handler;
+    uint64_t handler = entries[number] && !instrument_in_child() ? entries[number] : action.handler;
     if (action.flags & SA_RESETHAND) {
         struct kernel_action standard = {0};
         actions[number] = standard;
@@ -67,12 +67,14 @@ static void go_on(struct state *s, greg_t *registers) {
 
 /* ---- where a signal met us ---- */
 
-enum where { NATIVE, GATE, AT_INSTRUCTION, BETWEEN, DISPATCH, ENGINE, SAFE_POINT, SYSTEM_CALL };
+enum where { NATIVE, GATE, CLONE, AT_INSTRUCTION, BETWEEN, DISPATCH, ENGINE, SAFE_POINT, SYSTEM_CALL };
 
 static enum where where_is(const struct state *s, uint64_t host, struct block **block) {
     *block = NULL;
     if (instrument_in_code_cache(host)) {
         *block = instrument_block_of(host);
+        int begun;
+        if (!*block && instrument_is_clone_stub(host, &begun)) return CLONE;
         if (!*block) return instrument_gate_guest(host) ? GATE : NATIVE; /* or on the way into an entry */
         return instrument_at_place(*block, host) && !s->busy ? AT_INSTRUCTION : BETWEEN;
     }
@@ -158,6 +160,20 @@ void instrument_on_signal(int number, siginfo_t *info, void *context) {
         deliver(number, info, user);
         go_on(s, registers);
         return;
+    case CLONE: {
+        int begun;
+        instrument_is_clone_stub(host, &begun);
+        if (s->thread != (uint32_t)gettid()) { /* the child, which is not to touch its parent's state */
+            deliver(number, info, user);
+            return;
+        }
+        instrument_outside(s, 0);
+        registers[REG_RIP] = (greg_t)(begun ? target : target - 2);
+        if (begun) registers[REG_RCX] = (greg_t)target;
+        deliver(number, info, user);
+        go_on(s, registers); /* the system call is translated code again */
+        return;
+    }
     case DISPATCH:
         if (host >= (uint64_t)instrument_dispatch_saved) {
             registers[REG_RAX] = (greg_t)s->d0;

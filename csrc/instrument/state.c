@@ -61,6 +61,8 @@ static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pid_t owner;   /* the process that has the consumer; a fork's child has none */
 
+int instrument_in_child(void) { return owner && getpid() != owner; }
+
 /* A thread ended: what it recorded goes to the consumer, its slot to the next thread. */
 static void thread_ended(void *of) {
     struct state *s = of;
@@ -90,7 +92,7 @@ static struct state *create(void) {
     s->syscall = (uint64_t)instrument_syscall;
     s->hook = (uint64_t)instrument_before_native;
     s->changed = (uint64_t)instrument_changed;
-    s->after_loader = (uint64_t)instrument_after_loader;
+    s->after_native = (uint64_t)instrument_after_native;
     s->stack_bottom = stack;
     for (unsigned i = 0; i < CHUNKS; i++) {
         s->chunks[i].start = (uint64_t *)(chunks + i * CHUNK_BYTES);

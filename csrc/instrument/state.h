@@ -31,7 +31,7 @@
 #define STATE_LOCK 380      /* 4 bytes: held while another thread hands over our records */
 #define STATE_OUTSIDE 384   /* 4 bytes: in a system call, with nothing half recorded: others may do so */
 #define STATE_CHANGED 392   /* address of the routine for a block whose original is another now */
-#define STATE_AFTER_LOADER 400 /* address of the routine after a native function of the loader */
+#define STATE_AFTER_NATIVE 400 /* address of the routine after a native function that may have changed the process */
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
@@ -65,7 +65,7 @@ struct state {
     uint32_t source, unused;
     uint64_t after, mask, saved[7];
     uint32_t busy, lock, outside, unused_too;
-    uint64_t changed, after_loader;
+    uint64_t changed, after_native;
     /* below here only C looks */
     uint32_t masked;         /* all signals are blocked while C works */
     uint32_t stepping;       /* the trap flag is set until the program's state is one it could have by itself */
@@ -96,6 +96,6 @@ struct state {
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
 _Static_assert(offsetof(struct state, source) == STATE_SOURCE, "the offsets are wrong");
 _Static_assert(offsetof(struct state, outside) == STATE_OUTSIDE, "the offsets are wrong");
-_Static_assert(offsetof(struct state, after_loader) == STATE_AFTER_LOADER, "the offsets are wrong");
+_Static_assert(offsetof(struct state, after_native) == STATE_AFTER_NATIVE, "the offsets are wrong");
 
 #endif

@@ -5,11 +5,14 @@
 #include "instrument/internal.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+
+/* ---- what is mapped ---- */
 
 static uint64_t make_call(const struct saved_registers *r) {
     uint64_t result = r->rax;
@@ -36,6 +39,24 @@ static void change_mappings(struct saved_registers *r) {
     if ((call == SYS_mmap || call == SYS_mremap) && !failed(r->rax)) instrument_range_changes(r->rax, bytes, 1);
     instrument_pages_changed();
 }
+
+/* ---- children ---- */
+
+static uint32_t threads_lost;
+uint32_t instrument_threads_lost(void) { return threads_lost; }
+void instrument_forget_threads(void) { threads_lost = 0; }
+
+/* A system call that returns in a child, or a thread, too. */
+static void divide(struct state *s, const struct saved_registers *r) {
+    uint64_t flags = r->rax == SYS_clone ? r->rdi : 0, stub = instrument_clone_stub(s->target);
+    if (r->rax == SYS_clone3) instrument_read(r->rdi, (uint8_t *)&flags, sizeof flags); /* the first member */
+    if (flags & CLONE_THREAD) threads_lost++;
+    if (!stub) instrument_escape(s, -5);
+    instrument_outside(s, 1);
+    s->jump = stub;
+}
+
+/* ---- what the system writes ---- */
 
 static void expect_writes(uint64_t pieces, uint64_t count) {
     struct iovec piece;
@@ -71,6 +92,8 @@ static void expect_writes_of(const struct saved_registers *r) {
     }
 }
 
+/* ---- all of them ---- */
+
 /* Called by dispatch.c: state->target is the instruction after the system call. */
 __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_registers *r) {
     struct state *s = instrument_this_thread();
@@ -87,16 +110,17 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
     case SYS_sigaltstack:
         r->rax = (uint64_t)instrument_set_alternate_stack(s, r);
         break;
-    case SYS_vfork: /* the child would share the engine's state with us */
-        r->rax = SYS_fork;
-        goto program;
+    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3:
+        divide(s, r);
+        instrument_end(s, s->target - 2);
+        errno = kept;
+        return;
     case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_pkey_mprotect: case SYS_shmat:
     case SYS_shmdt: case SYS_remap_file_pages:
         change_mappings(r);
         break;
     default:
         expect_writes_of(r);
-    program:
         s->jump = (uint64_t)instrument_raw_syscall;
         instrument_end(s, s->target - 2);
         errno = kept;
