@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..results import Results
 
 KINDS = ("roofline", "hierarchical", "cache-aware", "path", "waterfall")
-FORMATS = ("png", "svg", "pdf")
+STATIC = ("png", "svg", "pdf")
+INTERACTIVE = ("vega-lite", "vega", "html")
 
 
 @click.command(
@@ -27,6 +28,7 @@ FORMATS = ("png", "svg", "pdf")
   counteroof plot old/results.json --out pictures --format pdf
   counteroof plot --kind hierarchical --kernel 'gemm*'
   counteroof plot --kind waterfall --kernel triad
+  counteroof plot --format html
   counteroof plot after --against before"""
 )
 @click.argument("results", default="counteroof-out", type=click.Path(path_type=Path))
@@ -54,8 +56,8 @@ FORMATS = ("png", "svg", "pdf")
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(FORMATS),
-    help="Of the files; repeatable. By default png and svg.",
+    type=click.Choice(STATIC + INTERACTIVE),
+    help="Of the files; repeatable. By default png and svg. The last three are to zoom, point at and filter.",
 )
 @click.option(
     "--out",
@@ -81,8 +83,20 @@ def command(
     cache-aware   FLOP per byte that instructions load and store, under the bandwidths the core sees
     path          sizes or numbers of threads of one kernel, joined
     waterfall     the ledger, from declared to actual bytes
+
+    The interactive formats, with every number where one points, need the extra 'interactive': vega-lite and
+    vega are specifications for other tools, html is one page that works offline.
     """
     from . import _files
+
+    chosen = tuple(dict.fromkeys(formats)) or ("png", "svg")
+    still = tuple(form for form in chosen if form in STATIC)
+    alive = tuple(form for form in chosen if form in INTERACTIVE)
+    if alive and (kind != "roofline" or against is not None):
+        raise BadInput(
+            f"--format {alive[0]} has --kind roofline only, whose boundaries can be switched on; "
+            f"for other pictures take {', '.join(STATIC)}"
+        )
 
     if against is not None and kind != "roofline":
         raise BadInput(f"--against draws two rooflines, not --kind {kind}; leave one of the two out")
@@ -91,18 +105,21 @@ def command(
     earlier = None if against is None else _files.load_kernels(against, ())
     folder = _files.folder(out or file.parent)
     written = []
-    chosen = tuple(dict.fromkeys(formats)) or ("png", "svg")
     name = kind if against is None else "against"
     if kind == "waterfall":
         from ..plot import waterfall
 
         kernels = waterfall.explained(found) or found.kernels
-        written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, chosen))
-    else:
+        written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, still))
+    elif still:
         from ..plot import roofline
 
         picture = _picture(kind, found, earlier, (str(against), str(results)))
-        written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, chosen))
+        written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, still))
+    if alive:
+        from ..plot import interactive
+
+        written += _files.drawn(folder, lambda scratch: interactive.save(found, scratch, name, alive))
     click.echo("written: " + ", ".join(map(str, written)))
     return DONE
 

@@ -44,6 +44,13 @@ def test_every_kind_comes_in_every_format(kind: str, tmp_path: Path, capsys: Cap
     assert str(tmp_path / f"{kind}.pdf") in capsys.readouterr().out
 
 
+def test_interactive_formats_come_beside_the_others(tmp_path: Path) -> None:
+    formats = [argument for name in ("svg", "vega-lite", "vega", "html") for argument in ("--format", name)]
+    assert main(["plot", str(saved(tmp_path)), *formats]) == DONE
+    names = ["results.json", "roofline.html", "roofline.svg", "roofline.vg.json", "roofline.vl.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
 def test_only_the_chosen_kernels_are_drawn(tmp_path: Path) -> None:
     arguments = ["plot", str(saved(tmp_path)), "--kernel", "copy*", "--format", "svg"]
     assert main(arguments) == DONE
@@ -66,6 +73,8 @@ def test_two_runs_are_laid_over_one_another(tmp_path: Path) -> None:
         (["--kind", "path", "--kernel", "copy*"], "no kernel has more than one size"),
         (["--kind", "path", "--against", "old"], "leave one of the two out"),
         (["--against", "old"], "old"),
+        (["--kind", "waterfall", "--format", "html"], "--kind roofline only"),
+        (["--against", "old", "--format", "vega"], "--kind roofline only"),
         (["--kind", "pie"], "pie"),
         (["--format", "gif"], "gif"),
     ],

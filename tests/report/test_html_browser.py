@@ -2,87 +2,32 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counteroof.report import html
 from counteroof.results import Results
 
+from ..browser import Browser, needs_browser
 from ..factories import failed, result, results
 from .test_html import EVIL, FULL
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        shutil.which("chromium") is None or shutil.which("chromedriver") is None,
-        reason="needs chromium and chromedriver",
-    ),
-]
-
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-dev-shm-usage", "--window-size=1400,1000"),
-)
+pytestmark = needs_browser
 
 
-class Browser:
-    """A page in Chromium, without a network."""
+def shown(browser: Browser, found: Results, folder: Path, width: int = 1400, anchor: str = "") -> None:
+    browser.visit(html.save(found, folder / "report.html"), width, anchor)
 
-    def __init__(self, driver: Any) -> None:
-        self.driver = driver
 
-    def open(self, found: Results, folder: Path, width: int = 1400, anchor: str = "") -> None:
-        path = html.save(found, folder / "report.html")
-        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.get("about:blank")
-        self.driver.get(path.as_uri() + anchor)
-
-    def run(self, script: str, *arguments: object) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def click(self, selector: str) -> None:
-        self.driver.find_element("css selector", selector).click()
-
-    @property
-    def order(self) -> list[str]:
-        return list(
-            self.run(
-                "return [...document.querySelectorAll('#kernels tbody tr')].filter(row => !row.hidden)"
-                ".map(row => row.cells[0].textContent)"
-            )
+def order(browser: Browser) -> list[str]:
+    """Return the names in the table from top to bottom, without those that are hidden."""
+    return list(
+        browser.run(
+            "return [...document.querySelectorAll('#kernels tbody tr')].filter(row => !row.hidden)"
+            ".map(row => row.cells[0].textContent)"
         )
-
-    @property
-    def complaints(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield started
-    started.quit()
-
-
-@pytest.fixture
-def browser(driver: Any) -> Iterator[Browser]:
-    page = Browser(driver)
-    yield page
-    assert page.complaints == []
+    )
 
 
 SLOW, FAST = result("slow", seconds=0.5), result("fast", seconds=0.0125)
@@ -90,25 +35,25 @@ UNTIMED = result("untimed", seconds=None)
 
 
 def test_the_table_sorts_both_ways_and_what_is_missing_comes_last(browser: Browser, tmp_path: Path) -> None:
-    browser.open(results(FAST, UNTIMED, SLOW), tmp_path)
-    assert browser.order == ["fast", "untimed", "slow"]
+    shown(browser, results(FAST, UNTIMED, SLOW), tmp_path)
+    assert order(browser) == ["fast", "untimed", "slow"]
     headings = browser.run("return [...document.querySelectorAll('#kernels th')].map(x => x.textContent)")
     time = headings.index("time") + 1
     browser.click(f"#kernels th:nth-child({time}) button")
-    assert browser.order == ["slow", "fast", "untimed"]
+    assert order(browser) == ["slow", "fast", "untimed"]
     browser.click(f"#kernels th:nth-child({time}) button")
-    assert browser.order == ["fast", "slow", "untimed"]
+    assert order(browser) == ["fast", "slow", "untimed"]
     assert browser.run("return document.querySelector('#kernels [aria-sort]').textContent") == "time"
     browser.click("#kernels th:nth-child(1) button")
-    assert browser.order == ["fast", "slow", "untimed"]
+    assert order(browser) == ["fast", "slow", "untimed"]
     browser.click("#kernels th:nth-child(1) button")
-    assert browser.order == ["untimed", "slow", "fast"]
+    assert order(browser) == ["untimed", "slow", "fast"]
 
 
 def test_the_filter_hides_rows_dots_and_details(browser: Browser, tmp_path: Path) -> None:
-    browser.open(results(FAST, UNTIMED, SLOW), tmp_path)
+    shown(browser, results(FAST, UNTIMED, SLOW), tmp_path)
     browser.driver.find_element("css selector", "#filter").send_keys("SLO")
-    assert browser.order == ["slow"]
+    assert order(browser) == ["slow"]
     assert browser.run("return document.getElementById('shown').textContent") == "1 of 3"
     seen = "return [...document.querySelectorAll(arguments[0])].filter(x => x.checkVisibility()).length"
     assert browser.run(seen, "svg a[data-k]") == 1
@@ -116,21 +61,21 @@ def test_the_filter_hides_rows_dots_and_details(browser: Browser, tmp_path: Path
 
 
 def test_a_dot_and_a_name_lead_to_the_details(browser: Browser, tmp_path: Path) -> None:
-    browser.open(results(FAST, SLOW), tmp_path)
+    shown(browser, results(FAST, SLOW), tmp_path)
     opened = "return [...document.querySelectorAll('details[open]')].map(x => x.id)"
     assert browser.run(opened) == []
     browser.click("#kernels tbody tr:nth-child(2) a")
     assert browser.run(opened) == ["k1"]
     browser.run("document.querySelector('svg a[data-k]').dispatchEvent(new MouseEvent('click'))")
     assert browser.run("return location.hash") == "#k0"
-    browser.open(results(FAST, SLOW), tmp_path, anchor="#k1")
+    shown(browser, results(FAST, SLOW), tmp_path, anchor="#k1")
     assert browser.run(opened) == ["k1"]
 
 
 @pytest.mark.parametrize("width", [360, 1400])
 def test_the_page_is_as_wide_as_the_screen(browser: Browser, tmp_path: Path, width: int) -> None:
     long = result("std::vector<double>::operator_with_a_very_long_name(int, double, std::allocator<int>)" * 3)
-    browser.open(results(FULL, long, failed(message="m" * 300)), tmp_path, width)
+    shown(browser, results(FULL, long, failed(message="m" * 300)), tmp_path, width)
     browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.run("return document.querySelector('figure svg').getBoundingClientRect().width") >= 300
@@ -139,7 +84,7 @@ def test_the_page_is_as_wide_as_the_screen(browser: Browser, tmp_path: Path, wid
 def test_labels_of_the_roofline_overlap_nothing(browser: Browser, tmp_path: Path) -> None:
     from ..plot.test_roofline import crowd
 
-    browser.open(results(*crowd(40)), tmp_path)
+    shown(browser, results(*crowd(40)), tmp_path)
     clashes = browser.run(
         """
         const found = [];
@@ -161,8 +106,8 @@ def test_labels_of_the_roofline_overlap_nothing(browser: Browser, tmp_path: Path
 
 def test_a_thousand_kernels_open_sort_and_unfold(browser: Browser, tmp_path: Path) -> None:
     many = results(*(result(f"kernel_{i}", seconds=0.01 + i / 1e5) for i in range(1000)))
-    browser.open(many, tmp_path, anchor="#k700")
-    assert len(browser.order) == 1000
+    shown(browser, many, tmp_path, anchor="#k700")
+    assert len(order(browser)) == 1000
     assert browser.run("return document.querySelectorAll('figure .dot').length") == 1000
     text = "return document.getElementById(arguments[0]).innerText"
     assert "How every number was got" in browser.run(text, "k700")
@@ -171,12 +116,12 @@ def test_a_thousand_kernels_open_sort_and_unfold(browser: Browser, tmp_path: Pat
     browser.driver.execute_async_script("setTimeout(arguments[0], 50)")
     assert "median of 3 samples" in browser.run(text, "k3")
     browser.click("#kernels th:nth-child(4) button")
-    assert browser.order[0] == "kernel_999"
+    assert order(browser)[0] == "kernel_999"
 
 
 def test_names_that_are_code_do_nothing(browser: Browser, tmp_path: Path) -> None:
     evil = result(EVIL, label=EVIL, symbol=EVIL)
     for kernels in ([evil, FAST], [evil, *[FAST] * html.MOST_AT_ONCE]):
-        browser.open(results(*kernels), tmp_path, anchor="#k0")
+        shown(browser, results(*kernels), tmp_path, anchor="#k0")
         assert "How every number was got" in browser.run("return document.getElementById('k0').innerText")
         assert browser.run("return document.querySelectorAll('img').length") == 0
