@@ -10,8 +10,8 @@ from typing import Any
 from .. import names, units
 from ..machine.model import Ceiling
 from ..report.columns import BOUNDS
+from ..report.explain import whole_sentence
 from ..report.provenance import origins
-from ..report.sentence import sentence
 from ..results import KernelResult, Results
 from ..roofline import comparable
 from . import style, views
@@ -70,7 +70,7 @@ def _dots(panel: Panel, results: Results) -> Iterator[Row]:
             "kernel": names.printable(names.shortened([dot.name], 80)[dot.name]),
             "gflops": units.giga(dot.flops_per_second),
             "bound": style.BOUNDS[dot.bound].words,
-            "sentence": names.printable(sentence(kernel, results)),
+            "sentence": names.printable(whole_sentence(kernel, results.machine)),
             "declared_intensity": None,
             "declared_gflops": None,
             "gflops_low": None,

@@ -41,13 +41,23 @@ def sentence(kernel: KernelResult, machine: Machine) -> str:
     return "; ".join(_clauses(kernel, machine))
 
 
+def whole_sentence(kernel: KernelResult, machine: Machine) -> str:
+    """Return the sentence with a capital and a full stop."""
+    text = sentence(kernel, machine)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def _clauses(kernel: KernelResult, machine: Machine) -> Iterator[str]:
     placed = kernel.placement
     if placed is None:
         yield "not placed: neither timed nor counted"
         return
     true = "no DRAM traffic" if placed.no_dram_traffic else f"{units.intensity(placed.intensity)} true"
-    if placed.declared_intensity is not None:
+    if placed.intensity is None and not placed.no_dram_traffic:
+        true = "the true one unknown" if placed.declared_intensity is not None else "unknown"
+    if kernel.flops.value == 0:
+        yield "no FLOPs"
+    elif placed.declared_intensity is not None:
         yield f"intensity {units.intensity(placed.declared_intensity)} declared, {true}"
     else:
         yield f"intensity {true}, nothing declared"

@@ -21,8 +21,8 @@ from ..results import ArrayResult, FindingResult, KernelResult, Results
 from . import legend
 from . import lines as lines_table
 from .columns import BY_KEY, COLUMNS
+from .explain import whole_sentence
 from .provenance import origins
-from .sentence import sentence
 from .steps import Step, steps
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _kernel(kernel: KernelResult, key: int, results: Results, readable: dict[str
         "key": key,
         "label": readable.get(kernel.label, kernel.label),
         "cells": cells,
-        "sentence": sentence(kernel, results),
+        "sentence": whole_sentence(kernel, results.machine),
         "error": BY_KEY["error"].text(kernel),
         "findings": [_finding(one) for one in kernel.findings],
         "steps": [_step(step, min(low, 0), high) for step in found],

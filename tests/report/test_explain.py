@@ -55,12 +55,22 @@ def test_without_dram_traffic_there_is_no_ridge() -> None:
     )
 
 
+def test_a_kernel_without_flops_has_no_intensity() -> None:
+    copy = result(declared=(0, 16 * N), counted=measurement(0, (traffic("a", read=8 * N, write=8 * N),)))
+    assert sentence(copy) == (
+        "no FLOPs; at 41 % of the DRAM roof (DRAM copy, 61.9 GB/s); something other than this roof holds it "
+        "back"
+    )
+
+
 def test_what_could_not_be_had_is_said() -> None:
     assert sentence(failed()) == "not measured to the end: crash: SIGSEGV"
     assert sentence(result(counted=measurement(None), declared=None)) == (
-        "intensity - true, nothing declared; held against no roof: not placed: FLOPs and DRAM bytes not "
+        "intensity unknown, nothing declared; held against no roof: not placed: FLOPs and DRAM bytes not "
         "available"
     )
+    uncounted = measurement(2 * N, read=None, write=None)
+    assert sentence(result(counted=uncounted)).startswith("intensity 0.0833 declared, the true one unknown; ")
     assert sentence(result(seconds=None)).endswith(
         "under the DRAM roof (DRAM copy, 61.9 GB/s), but not timed"
     )
