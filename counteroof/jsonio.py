@@ -12,7 +12,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
@@ -56,102 +56,150 @@ def to_json(value: object, where: str = "") -> Any:
     raise ValueError(f"{where or 'the value'} has the type {type(value).__name__}, which JSON cannot hold")
 
 
+Where = str | tuple[Any, str | int]
+"""A place in the data: a text, or the place it is in and its key or index there; made a text on a mistake."""
+
+Reader = Callable[[object, Where, list[Problem]], Any]
+"""Returns a value of one kind, or adds mistakes to the list; made once for each kind."""
+
+
 def from_json(kind: type[T], data: object, where: str, problems: list[Problem]) -> T | None:
     """Return ``data`` as an instance of ``kind``, or ``None`` after adding its mistakes to ``problems``."""
     before = len(problems)
-    value = _read(kind, data, where, problems)
+    value = _reader(typing.cast(Any, kind))(data, where, problems)
     return None if len(problems) > before else typing.cast(T, value)
 
 
-def _read(kind: Any, data: object, where: str, problems: list[Problem]) -> Any:
-    origin = typing.get_origin(kind)
+@cache
+def _reader(kind: Any) -> Reader:
+    """Return the reader of a kind."""
     if kind is Any:
-        return data
+        return lambda data, where, problems: data
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        return _read_union(typing.get_args(kind), data, where, problems)
+        return _union_reader(parts)
     if origin is Literal:
-        choices = typing.get_args(kind)
-        if data in choices and isinstance(data, str):
-            return data
-        return _wrong(where, data, "one of " + ", ".join(repr(choice) for choice in choices), problems)
+        return _choice_reader(parts)
     if origin is tuple:
-        item_kind = typing.get_args(kind)
+        return _tuple_reader(parts)
+    if origin in (dict, Mapping):
+        return _mapping_reader(parts[1])
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(kind)
+    return _scalar_reader(kind)
+
+
+def _choice_reader(choices: tuple[Any, ...]) -> Reader:
+    expected = "one of " + ", ".join(repr(choice) for choice in choices)
+
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
+        if isinstance(data, str) and data in choices:
+            return data
+        return _wrong(where, data, expected, problems)
+
+    return read
+
+
+def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
+    readers = [_reader(kind) for kind in kinds if kind is not Ellipsis]
+    many = len(kinds) == 2 and kinds[1] is Ellipsis
+
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
         if not isinstance(data, list):
             return _wrong(where, data, "a list", problems)
-        if len(item_kind) == 2 and item_kind[1] is Ellipsis:
-            return tuple(_read(item_kind[0], item, f"{where}[{i}]", problems) for i, item in enumerate(data))
-        if len(data) != len(item_kind):
-            return _wrong(where, data, f"a list of {len(item_kind)}", problems)
-        pairs = zip(item_kind, data, strict=True)
-        return tuple(_read(one, item, f"{where}[{i}]", problems) for i, (one, item) in enumerate(pairs))
-    if origin in (dict, Mapping):
+        if many:
+            one = readers[0]
+            return tuple([one(item, (where, i), problems) for i, item in enumerate(data)])
+        if len(data) != len(readers):
+            return _wrong(where, data, f"a list of {len(readers)}", problems)
+        pairs = enumerate(zip(readers, data, strict=True))
+        return tuple([reader(item, (where, i), problems) for i, (reader, item) in pairs])
+
+    return read
+
+
+def _mapping_reader(kind: Any) -> Reader:
+    reader = _reader(kind)
+
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
         if not isinstance(data, dict):
             return _wrong(where, data, "an object", problems)
-        value_kind = typing.get_args(kind)[1]
-        return {key: _read(value_kind, item, _join(where, key), problems) for key, item in data.items()}
-    if dataclasses.is_dataclass(kind):
-        return _read_dataclass(kind, data, where, problems)
-    return _read_scalar(kind, data, where, problems)
+        return {key: reader(item, (where, key), problems) for key, item in data.items()}
+
+    return read
 
 
-def _read_union(kinds: tuple[Any, ...], data: object, where: str, problems: list[Problem]) -> Any:
-    if data is None and type(None) in kinds:
-        return None
-    kinds = tuple(kind for kind in kinds if kind is not type(None))
-    if len(kinds) == 1:
-        return _read(kinds[0], data, where, problems)
+def _union_reader(kinds: tuple[Any, ...]) -> Reader:
+    none = type(None) in kinds
     # an integer stays an integer where both are allowed, so that counts survive exactly
-    for kind in sorted(kinds, key=lambda kind: kind is float):
-        attempt: list[Problem] = []
-        value = _read(kind, data, where, attempt)
-        if not attempt:
-            return value
-    return _wrong(where, data, " or ".join(_name(kind) for kind in kinds), problems)
+    some = sorted((kind for kind in kinds if kind is not type(None)), key=lambda kind: kind is float)
+    readers = [_reader(kind) for kind in some]
+    expected = " or ".join(_name(kind) for kind in kinds if kind is not type(None))
+
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
+        if data is None and none:
+            return None
+        if len(readers) == 1:
+            return readers[0](data, where, problems)
+        for reader in readers:
+            attempt: list[Problem] = []
+            value = reader(data, where, attempt)
+            if not attempt:
+                return value
+        return _wrong(where, data, expected, problems)
+
+    return read
 
 
-def _read_scalar(kind: Any, data: object, where: str, problems: list[Problem]) -> Any:
-    if kind is bool and isinstance(data, bool):
-        return data
-    if kind is str and isinstance(data, str):
-        return data
-    if kind is int and isinstance(data, int) and not isinstance(data, bool):
-        return data
-    if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
-        if _finite(data):
-            return float(data)
-        return _wrong(where, data, "a finite number", problems)
-    return _wrong(where, data, _name(kind), problems)
+def _scalar_reader(kind: Any) -> Reader:
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
+        if kind is float and isinstance(data, int | float) and not isinstance(data, bool):
+            if _finite(data):
+                return float(data)
+            return _wrong(where, data, "a finite number", problems)
+        # of these types JSON has no subtypes but one: true and false are no integers
+        if kind in (bool, str, int) and type(data) is kind:
+            return data
+        return _wrong(where, data, _name(kind), problems)
+
+    return read
 
 
-def _read_dataclass(kind: Any, data: object, where: str, problems: list[Problem]) -> Any:
-    if not isinstance(data, dict):
-        return _wrong(where, data, "an object", problems)
-    before = len(problems)
-    hints = _hints(kind)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if field.name in data:
-            values[field.name] = _read(
-                hints[field.name], data[field.name], _join(where, field.name), problems
-            )
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            problems.append(Problem(_join(where, field.name), "nothing", _name(hints[field.name])))
-    for key in data:
-        if key not in hints:
+def _dataclass_reader(kind: Any) -> Reader:
+    fields = dataclasses.fields(kind)
+    hints = typing.get_type_hints(kind)
+    readers = [(field.name, _reader(hints[field.name])) for field in fields]
+    required = {
+        field.name
+        for field in fields
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+    def read(data: object, where: Where, problems: list[Problem]) -> Any:
+        if not isinstance(data, dict):
+            return _wrong(where, data, "an object", problems)
+        before = len(problems)
+        values: dict[str, Any] = {}
+        for name, reader in readers:
+            if name in data:
+                values[name] = reader(data[name], (where, name), problems)
+            elif name in required:
+                problems.append(Problem(_text((where, name)), "nothing", _name(hints[name])))
+        if len(values) < len(data):
             known = ", ".join(hints)
-            problems.append(Problem(_join(where, key), "a key nobody knows", f"one of {known}"))
-    if len(problems) > before:
-        return _INVALID
-    try:
-        return kind(**values)
-    except ValueError as error:  # what the type itself refuses, such as a missing count without a reason
-        problems.append(Problem(where, str(error), f"a consistent {kind.__name__}"))
-        return _INVALID
+            unknown = (key for key in data if key not in hints)
+            problems += [
+                Problem(_text((where, key)), "a key nobody knows", f"one of {known}") for key in unknown
+            ]
+        if len(problems) > before:
+            return _INVALID
+        try:
+            return kind(**values)
+        except ValueError as error:  # what the type itself refuses, such as a missing count without a reason
+            problems.append(Problem(_text(where), str(error), f"a consistent {kind.__name__}"))
+            return _INVALID
 
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    return read
 
 
 def _finite(number: float) -> bool:
@@ -161,8 +209,8 @@ def _finite(number: float) -> bool:
         return False
 
 
-def _wrong(where: str, data: object, expected: str, problems: list[Problem]) -> _Invalid:
-    problems.append(Problem(where, shown(data), expected))
+def _wrong(where: Where, data: object, expected: str, problems: list[Problem]) -> _Invalid:
+    problems.append(Problem(_text(where), shown(data), expected))
     return _INVALID
 
 
@@ -190,6 +238,14 @@ def _name(kind: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(repr(choice) for choice in typing.get_args(kind))
     return "an object"
+
+
+def _text(where: Where) -> str:
+    """Return a place as a text, such as ``kernels[3].label``."""
+    if isinstance(where, str):
+        return where
+    outer, key = where
+    return f"{_text(outer)}[{key}]" if isinstance(key, int) else _join(_text(outer), key)
 
 
 def _join(where: str, key: str) -> str:
