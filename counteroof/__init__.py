@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .api import Interrupted as Interrupted
     from .api import Run as Run
+    from .api import import_results as import_results
     from .api import read_results as read_results
     from .api import run as run
     from .spec import array as array
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
 _HOMES = {
     "Interrupted": "api",
     "Run": "api",
+    "import_results": "api",
     "read_results": "api",
     "run": "run",  # the package of this name, which can be called
     "array": "spec",
     "kernel": "spec",
     "load": "spec",
 }
-__all__ = ["Interrupted", "Run", "__version__", "array", "kernel", "load", "read_results", "run"]
+__all__ = [
+    *("Interrupted", "Run", "__version__", "array", "import_results", "kernel", "load", "read_results"),
+    "run",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -367,6 +367,43 @@ def read_results(path: str | Path) -> Run:
     return Run(results_of(path))
 
 
+def import_results(
+    path: str | Path,
+    kind: str | None = None,
+    *,
+    name: str | None = None,
+    threads: int | None = None,
+    events: Sequence[str] = (),
+    machine: str | Path | None = None,
+) -> tuple[Run, ...]:
+    """Return what another tool's file says: one run for each machine or device in it.
+
+    Parameters
+    ----------
+    path
+        Output of perf stat, likwid-perfctr, LIKWID's marker API, Nsight Compute or CARM.
+    kind
+        One of :data:`counteroof.importers.KINDS`; by default it is recognised.
+    name, threads, events
+        What the file does not say: the kernel's name, its threads, the counters of a marker file in order.
+    machine
+        A machine file whose ceilings to hold the kernels against.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be used; as :class:`counteroof.importers.imported.Contradiction` if it says
+        something in two ways that disagree.
+    """
+    from . import importers
+    from .importers.imported import Options
+    from .machine import store
+
+    described = None if machine is None else store.load(Path(machine))
+    options = Options(name, threads, tuple(events), described)
+    return tuple(Run(found) for found in importers.read(Path(path), kind, options))
+
+
 def results_of(run: Run | Results | str | Path) -> Results:
     """Return the results of a run, or of a file or folder."""
     if isinstance(run, Run):

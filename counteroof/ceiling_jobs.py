@@ -96,7 +96,7 @@ def stream_bytes(machine: Machine, cache: CacheLevel, threads: int, streams: int
     A power of two, such that all streams together fit well into this cache and well exceed the one above.
     """
     index = machine.caches.index(cache)
-    instances = max(1, machine.logical_cpus // cache.shared_by)
+    instances = max(1, (machine.logical_cpus or 1) // cache.shared_by)
     # threads are spread over cores; how they fall on large caches is unknown, so the worst is taken
     sharing = math.ceil(threads / instances) if index < 2 else min(threads, cache.shared_by)
     share = cache.bytes // sharing

@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "Write all files of a finished run again.",
     "compare": "Compare runs kernel by kernel: time, FLOPs, bytes, ledger, findings.",
     "check": "Hold a run against a baseline and print what moved.",
+    "import": "Turn the output of perf stat, LIKWID, Nsight Compute or CARM into results.",
 }
 """Subcommands and their first lines: here, so that ``--help`` need not import them (a test compares them)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -152,3 +153,15 @@ def load_kernels(path: Path, patterns: Sequence[str]) -> Results:
 
 def _matches(kernel: KernelResult, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in (kernel.name, kernel.label))
+
+
+def folder_names(runs: Sequence[Results]) -> list[str]:
+    """Return a name for a folder of each run, after its machine, all different."""
+    names: list[str] = []
+    for run in runs:
+        words = re.sub(r"[^A-Za-z0-9]+", "-", run.machine.name).strip("-").lower()[:40] or "machine"
+        name, number = words, 2
+        while name in names:
+            name, number = f"{words}-{number}", number + 1
+        names.append(name)
+    return names

@@ -97,7 +97,8 @@ class Machine:
     """Host name is never in it: model name, cores, hypervisor."""
     architecture: str
     cpu: str
-    logical_cpus: int
+    logical_cpus: int | None
+    """``None`` if a file of another tool did not say."""
     isa: tuple[str, ...]
     """Instruction sets usable here, narrowest first: ``SSE``, ``AVX2``, ``AVX-512``."""
     caches: tuple[CacheLevel, ...]

@@ -71,7 +71,7 @@ def from_json(data: object, where: str) -> Record:
 def machine_problems(machine: Machine, where: str) -> list[Problem]:
     """Return what is of the right type and yet cannot be."""
     problems = []
-    if machine.logical_cpus < 1:
+    if machine.logical_cpus is not None and machine.logical_cpus < 1:
         problems.append(Problem(f"{where}.logical_cpus", str(machine.logical_cpus), "at least 1"))
     if not machine.caches:
         problems.append(Problem(f"{where}.caches", "an empty list", "at least one cache"))

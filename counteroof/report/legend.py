@@ -43,7 +43,8 @@ def sources(results: Results) -> list[str]:
     if any(kernel.seconds is not None for kernel in results.kernels):
         sizes = [len(kernel.seconds.samples) for kernel in results.kernels if kernel.seconds is not None]
         many = str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-        lines.append(f"time = of one call, median of {many} samples; GFLOP/s = FLOPs executed over time")
+        words = "one sample" if many == "1" else f"median of {many} samples"
+        lines.append(f"time = of one call, {words}; GFLOP/s = FLOPs executed over time")
     lines += roofs(results)
     if results.machine.measured and results.machine.ceilings:
         lines.append(f"roofs were measured {results.machine.measured}, the highest sample of each counts")

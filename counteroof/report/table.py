@@ -231,10 +231,9 @@ def _table(runs: Sequence[Results], width: int, keys: Sequence[str] | None) -> l
         others = [[cell for i, cell in enumerate(row) if i != at] for row in rows]
         rest, _ = aligned(headings[:at] + headings[at + 1 :], numeric[:at] + numeric[at + 1 :], others, gap)
         room = max(width - len(rest[-1]) - gap, 10)
-        labels = [row[at] for row in rows]
-        cut = names.shortened(labels, room)
-        for row, label in zip(rows, labels, strict=True):
-            row[at] = cut[label]
+        cut = names.shortened((line for row in rows for line in row[at].split("\n")), room)
+        for row in rows:
+            row[at] = "\n".join(cut[line] for line in row[at].split("\n"))
     head, body = aligned(headings, numeric, rows, gap)
     return [*_styled(head, body, kernels), *_in_full(cut, width)]
 
