@@ -145,7 +145,10 @@ def _read_text(lines: Sequence[str], path: Path) -> Output:
             if rules == 1:
                 header = cells
             elif rules == 2:
-                _fill(output, title, header, cells)
+                extra = max(
+                    len(cells) - len(header), 0
+                )  # of a name with a bar, such as "L3|MEM evict bandwidth"
+                _fill(output, title, header, ["|".join(cells[: extra + 1]), *cells[extra + 1 :]])
     return output
 
 

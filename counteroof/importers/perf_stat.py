@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .. import units
 from ..count.base import Count, unavailable
@@ -112,17 +113,7 @@ def read(text: str, path: Path, options: Options) -> list[Results]:
 def _read_json(lines: Sequence[str], path: Path) -> Stats:
     rows = []
     interval, repeated = None, False
-    for number_, line in enumerate(lines, 1):
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise BadInput(
-                f"{path}, entry {number_}: not JSON: {error}; expected a line of perf stat -j"
-            ) from None
-        if not isinstance(entry, dict):
-            raise BadInput(
-                f"{path}, entry {number_}: found {line[:60]!r}; expected an object of perf stat -j"
-            )
+    for entry in _entries(lines, path):
         event = entry.get("event")
         if event is None:  # a metric without a counter
             continue
@@ -152,6 +143,26 @@ def _read_json(lines: Sequence[str], path: Path) -> Stats:
         rows.append(Row(str(event), value, unit, running, metric, metric_unit, part, why))
         repeated = repeated or "variance" in entry
     return Stats(tuple(rows), interval=interval, repeated=repeated)
+
+
+def _entries(lines: Sequence[str], path: Path) -> Iterator[dict[str, Any]]:
+    """Give the objects of JSON lines; perf has put several on a line."""
+    decoder = json.JSONDecoder()
+    for number_, line in enumerate(lines, 1):
+        rest = line.strip()
+        while rest:
+            try:
+                entry, end = decoder.raw_decode(rest)
+            except ValueError as error:
+                raise BadInput(
+                    f"{path}, entry {number_}: not JSON: {error}; expected a line of perf stat -j"
+                ) from None
+            if not isinstance(entry, dict):
+                raise BadInput(
+                    f"{path}, entry {number_}: found {rest[:60]!r}; expected an object of perf stat -j"
+                )
+            yield entry
+            rest = rest[end:].strip()
 
 
 def _value(text: str, where: str, path: Path) -> tuple[Said | None, str]:

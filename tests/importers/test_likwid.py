@@ -96,6 +96,65 @@ Region saxpy_gpu, Group 1: FLOPS_SP
 +---------------------+------------+
 """
 
+# An Intel Xeon Gold 6132, one core of each socket: an older LIKWID, which prints "Core"; reduced.
+SKYLAKE = """\
+--------------------------------------------------------------------------------
+CPU name:	Intel(R) Xeon(R) Gold 6132 CPU @ 2.60GHz
+CPU type:	Intel Skylake SP processor
+CPU clock:	2.59 GHz
+--------------------------------------------------------------------------------
+Region Setup, Group 1: MEM_DP
++-------------------+----------+----------+
+|    Region Info    |  Core 0  |  Core 14 |
++-------------------+----------+----------+
+| RDTSC Runtime [s] | 7.848168 | 7.848194 |
+|     call count    |        2 |        2 |
++-------------------+----------+----------+
++------------------------------------------+---------+-------------+-------------+
+|                   Event                  | Counter |    Core 0   |   Core 14   |
++------------------------------------------+---------+-------------+-------------+
+|             INSTR_RETIRED_ANY            |  FIXC0  | 21093680000 | 19260230000 |
+|              PWR_PKG_ENERGY              |   PWR0  |    246.4139 |    216.7717 |
+| FP_ARITH_INST_RETIRED_128B_PACKED_DOUBLE |   PMC0  |      761098 |           0 |
+|    FP_ARITH_INST_RETIRED_SCALAR_DOUBLE   |   PMC1  |  5774999000 |  5626934000 |
+| FP_ARITH_INST_RETIRED_256B_PACKED_DOUBLE |   PMC2  |      402100 |           0 |
+| FP_ARITH_INST_RETIRED_512B_PACKED_DOUBLE |   PMC3  |     8148557 |           0 |
+|               CAS_COUNT_RD               | MBOX0C0 |     4828935 |     3516342 |
+|               CAS_COUNT_WR               | MBOX0C1 |     9720440 |     4682268 |
+|               CAS_COUNT_RD               | MBOX1C0 |     5575262 |     3516446 |
+|               CAS_COUNT_WR               | MBOX1C1 |    10575930 |     4682242 |
+|               CAS_COUNT_RD               | MBOX2C0 |     4820838 |     3519059 |
+|               CAS_COUNT_WR               | MBOX2C1 |     9720271 |     4684474 |
+|               CAS_COUNT_RD               | MBOX3C0 |     4339612 |     3355839 |
+|               CAS_COUNT_WR               | MBOX3C1 |     9782633 |     4648751 |
+|               CAS_COUNT_RD               | MBOX4C0 |     4287617 |     3358448 |
+|               CAS_COUNT_WR               | MBOX4C1 |     9685919 |     4652427 |
+|               CAS_COUNT_RD               | MBOX5C0 |     4256381 |     3353432 |
+|               CAS_COUNT_WR               | MBOX5C1 |     9620484 |     4646876 |
++------------------------------------------+---------+-------------+-------------+
++-----------------------------------------------+---------+-------------+-------------+-------------+--------------+
+|                     Event                     | Counter |     Sum     |     Min     |     Max     |      Avg     |
++-----------------------------------------------+---------+-------------+-------------+-------------+--------------+
+|             INSTR_RETIRED_ANY STAT            |  FIXC0  | 40353910000 | 19260230000 | 21093680000 |  20176955000 |
+|               CAS_COUNT_RD STAT               | MBOX5C0 |     7609813 |     3353432 |     4256381 | 3.804906e+06 |
++-----------------------------------------------+---------+-------------+-------------+-------------+--------------+
++-----------------------------------+-----------+-----------+
+|               Metric              |   Core 0  |  Core 14  |
++-----------------------------------+-----------+-----------+
+|        Runtime (RDTSC) [s]        |    7.8482 |    7.8482 |
+|            DP [MFLOP/s]           |  744.5455 |  716.9718 |
+|          AVX DP [MFLOP/s]         |    8.5111 |         0 |
+|  Memory read bandwidth [MBytes/s] |  229.2195 |  168.1472 |
+|  Memory read data volume [GBytes] |    1.7990 |    1.3197 |
+| Memory write bandwidth [MBytes/s] |  481.9932 |  228.3086 |
+| Memory write data volume [GBytes] |    3.7828 |    1.7918 |
+|    Memory bandwidth [MBytes/s]    |  711.2127 |  396.4559 |
+|    Memory data volume [GBytes]    |    5.5817 |    3.1115 |
+| L3|MEM evict data volume [GBytes] |    5.5817 |    3.1115 |
+|       Operational intensity       |    1.0469 |    1.8085 |
++-----------------------------------+-----------+-----------+
+"""  # noqa: E501
+
 # Two threads, two groups, ten calls; in the form of -O.
 CSV = """\
 STRUCT,Info,3,,
@@ -198,6 +257,17 @@ def test_csv_of_two_groups_gives_flops_bytes_and_time_of_one_call() -> None:
     notes = kernel.counters["likwid-perfctr"].notes
     assert "mean of 10 calls" in notes
     assert "the groups were measured one after the other; time and FLOPs are of FLOPS_DP" in notes
+
+
+def test_two_sockets_of_an_older_version() -> None:
+    kernel = only(SKYLAKE)
+    assert (kernel.name, kernel.threads, kernel.precision) == ("Setup", 2, "f64")
+    flops = 2 * 761_098 + 5_774_999_000 + 5_626_934_000 + 4 * 402_100 + 8 * 8_148_557
+    assert value(kernel, "flops") == flops / 2
+    assert value(kernel, "dram_read_bytes") == 64 * (28_108_645 + 20_619_566) / 2
+    assert value(kernel, "dram_write_bytes") == 64 * (59_105_677 + 27_997_038) / 2
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(7.848194 / 2)
 
 
 def test_volumes_serve_where_the_events_are_unknown() -> None:

@@ -256,6 +256,20 @@ def test_time_of_intervals_repeats_and_processors(text: str, seconds: float) -> 
     assert reason(kernel, "instructions") == "instructions: not supported"
 
 
+def test_several_objects_on_a_line() -> None:
+    # perf 6.1 with -M memory_bandwidth_total
+    text = (
+        '{"counter-value" : "1117309.000000", "unit" : "", "event" : "UNC_M_CAS_COUNT.RD", '
+        '"pcnt-running" : 100.00, "metric-value" : 124.961911, "metric-unit" : "MB/s  bandwidth_read"} '
+        '{"metric-value" : 237.237504, "metric-unit" : "MB/s  memory_bandwidth_total"} {"counter-value" : '
+        '"1002140370.000000", "unit" : "ns", "event" : "duration_time", "pcnt-running" : 100.00}\n'
+    )
+    kernel = read(text)
+    assert value(kernel, "dram_read_bytes") == 1_117_309 * 64
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(1.00214037)
+
+
 def test_narrow_blanks_between_thousands() -> None:
     text = ZEN4.replace("923479872", "923\u202f479\u202f872")
     assert value(read(text), "flops") == 923_479_872
