@@ -33,7 +33,8 @@ OTHER_CONVENTION = "not counted"
 _CACHES: tuple[tuple[Bound, str], ...] = (("l3", "l2_l3_bytes"), ("l2", "l1_l2_bytes"))
 """Cache levels that may hold back a kernel, and the bytes that cross the boundary above each of them.
 
-Bytes between the core and L1 are not counted, so nothing is held against the roof of L1.
+Nothing is held against the roof of L1: what instructions load and store is an upper bound where lanes are
+masked.
 """
 
 

@@ -6,12 +6,13 @@ so that no dot stands under a roof that is not its own.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import units
+from .. import names, units
 from ..machine.model import Ceiling
 from ..report.columns import BOUNDS
 from ..report.legend import conditions
@@ -140,8 +141,21 @@ class Picture:
     """Whether each bandwidth is a roof of its own, rather than a lower ceiling of the first."""
 
 
+def readable(results: Results) -> Results:
+    """Return results whose kernels have readable names, where they are mangled C++ ones."""
+    texts = names.all_readable([text for one in results.kernels for text in (one.label, one.name)])
+    kernels = [
+        one
+        if (texts[one.label], texts[one.name]) == (one.label, one.name)
+        else dataclasses.replace(one, label=texts[one.label], name=texts[one.name])
+        for one in results.kernels
+    ]
+    return dataclasses.replace(results, kernels=tuple(kernels))
+
+
 def picture(results: Results) -> Picture:
     """Return what a roofline picture of these results shows."""
+    results = readable(results)
     groups: dict[tuple[str, int], list[Dot]] = {}
     for key, kernel in enumerate(results.kernels):
         if (dot := dot_of(kernel, key)) is not None:
@@ -253,12 +267,9 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def shortened(name: str) -> str:
-    """Return ``name`` in one line, with the middle cut out if it is too long for a picture."""
+    """Return ``name`` in one line, cut in the middle if it is too long for a picture."""
     name = " ".join(name.split())
-    if len(name) <= LONGEST_NAME:
-        return name
-    tail = LONGEST_NAME // 2
-    return f"{name[: LONGEST_NAME - tail - 1]}\u2026{name[-tail:]}"
+    return names.shortened([name], LONGEST_NAME)[name]
 
 
 def ceiling_label(*ceilings: Ceiling) -> str:

@@ -27,6 +27,7 @@ from .panels import (
     label,
     panel_title,
     picture,
+    readable,
     remarks,
     shortened,
     spread,
@@ -63,6 +64,7 @@ def hierarchical(results: Results) -> Picture:
 
     A dot stands on the slope of the level that holds it back.
     """
+    results = readable(results)
 
     def dot(kernel: KernelResult, key: int) -> Dot | None:
         flops = kernel.flops.value
@@ -109,6 +111,7 @@ def cache_aware(results: Results) -> Picture:
     The bandwidth of each level is that of the fastest loop, in bytes loaded and stored by its instructions
     (Ilic, Pratas and Sousa, 2014).
     """
+    results = readable(results)
 
     def dot(kernel: KernelResult, key: int) -> Dot | None:
         flops, moved = kernel.flops.value, level_bytes(kernel, "l1").value
@@ -166,6 +169,7 @@ def overlaid(before: Results, after: Results, names: tuple[str, str] = ("before"
     BadInput
         If no kernel is in both.
     """
+    before, after = readable(before), readable(after)
     earlier = {_identity(kernel): kernel for kernel in before.kernels}
     shown, missing, both = picture(after), [], 0
     panels = []
@@ -214,6 +218,7 @@ def paths(results: Results) -> Picture:
     BadInput
         If no kernel was run with more than one size or number of threads.
     """
+    results = readable(results)
     groups: dict[str, dict[str, list[tuple[KernelResult, Dot]]]] = {}
     for key, kernel in enumerate(results.kernels):
         if (dot := dot_of(kernel, key)) is not None:

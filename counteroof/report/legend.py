@@ -50,7 +50,7 @@ def sources(results: Results) -> list[str]:
         lines.append(f"roofs were measured {results.machine.measured}, the highest sample of each counts")
     lines += _beside(results)
     if any(kernel.placement is not None and kernel.placement.no_dram_traffic for kernel in results.kernels):
-        lines.append("nothing is held against the roof of L1: bytes between core and L1 are not counted")
+        lines.append("nothing is held against the roof of L1; the hierarchical picture shows it")
     return [*lines, *results.machine.notes]
 
 

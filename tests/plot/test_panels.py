@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from counteroof.plot import views
 from counteroof.plot.panels import Picture, ceiling_label, picture, shortened
 from counteroof.results import KernelResult
 
+from ..compiled import needs
 from ..factories import CEILINGS, N, bandwidth, compute, failed, measurement, result, results, traffic, triad
 
 
@@ -180,3 +182,15 @@ def test_long_names_lose_their_middle() -> None:
     assert len(name) == 30
     assert name.startswith("std::vector")
     assert name.endswith("long(int)")
+
+
+@needs("c++filt")
+def test_mangled_names_are_readable_in_every_picture() -> None:
+    mangled = replace(kernel("_Z4axpydPdS_"), params={"n": 1})
+    twice = replace(mangled, label="_Z4axpydPdS_[n=2]", params={"n": 2})
+    whole = results(mangled, twice)
+    made = (picture(whole), views.paths(whole), views.overlaid(whole, whole))
+    for one in made:
+        for dot in one.panels[0].dots:
+            assert dot.name.startswith("axpy(double, double*, double*)")
+            assert "_Z" not in dot.text

@@ -335,7 +335,7 @@ def test_roofs_measured_beside_the_kernels_have_their_range_and_times_in_the_leg
 def test_what_is_not_counted_and_the_machines_notes_are_said() -> None:
     whole = results(RESIDENT)
     text = table.markdown(replace(whole, machine=replace(whole.machine, notes=("ceilings: not so good",))))
-    assert "- nothing is held against the roof of L1: bytes between core and L1 are not counted" in text
+    assert "- nothing is held against the roof of L1; the hierarchical picture" in text
     assert "- ceilings: not so good" in text
     assert "roof of L1" not in table.markdown(results(result()))
 
