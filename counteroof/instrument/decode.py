@@ -186,6 +186,12 @@ class Reader:
                     block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
                     block.next_address = ip
                     return block
+            refused = _refused(instruction)
+            if refused:
+                block.bad = f"{instruction:g} at {instruction.ip:#x}, which {refused}"
+                block.readable = True
+                block.next_address = instruction.ip
+                return block
             offset = instruction.ip - start
             raw = code[offset : offset + instruction.len]
             block.body.append(self._decoded(instruction, raw))
@@ -320,10 +326,43 @@ def _lanes(instruction: ix.Instruction, memory: ix.UsedMemory, size: int) -> tup
     return max(1, size // element), min(element, size), 0
 
 
+def is_relative_to_gs(instruction: ix.Instruction) -> bool:
+    """Tell whether an instruction accesses memory by the program's GS base, which is not in GS."""
+    return bool(
+        instruction.segment_prefix == Register.GS
+        and instruction.mnemonic not in (Mnemonic.LEA, Mnemonic.NOP)
+        and any(instruction.op_kind(i) == OpKind.MEMORY for i in range(instruction.op_count))
+    )
+
+
+def _refused(instruction: ix.Instruction) -> str | None:
+    """Return why the engine cannot run an instruction, or ``None``."""
+    if instruction.mnemonic in (Mnemonic.MOV, Mnemonic.POP, Mnemonic.LFS, Mnemonic.LGS):
+        if instruction.op0_kind == OpKind.REGISTER and instruction.op0_register in (Register.FS, Register.GS):
+            return "loads a segment register that the engine needs"
+    elif instruction.mnemonic == Mnemonic.WRFSBASE:
+        return "sets the FS base, which the engine needs"
+    if instruction.segment_prefix == Register.GS:
+        if any(instruction.op_kind(i) in _IMPLICIT_OPERANDS for i in range(instruction.op_count)):
+            return "is a string instruction relative to GS"
+        narrow = any(
+            register != Register.NONE and ix.RegisterExt.size(register) == 4
+            for register in (instruction.memory_base, instruction.memory_index)
+        )
+        if is_relative_to_gs(instruction) and (narrow or instruction.mnemonic == Mnemonic.XLATB):
+            return "is relative to GS in a way the engine does not know"
+    return None
+
+
+_IMPLICIT_OPERANDS = frozenset(
+    getattr(OpKind, name) for name in dir(OpKind) if name.startswith("MEMORY_") and name != "MEMORY"
+)
+
+
 def _ends_block(instruction: ix.Instruction, flow: int) -> bool:
     """Tell whether control may go elsewhere, or the engine has to look at what happens."""
     if flow == FlowControl.NEXT:
-        return False
+        return bool(instruction.mnemonic == Mnemonic.WRGSBASE)
     if flow == FlowControl.CALL:
         return bool(
             instruction.is_call_near or instruction.is_call_far or instruction.mnemonic == Mnemonic.SYSCALL

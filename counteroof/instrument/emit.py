@@ -28,6 +28,18 @@ def load_gs(register: int, offset: int) -> bytes:
     return _gs(0x8B, register, offset)
 
 
+def load_gs_half(register: int, offset: int) -> bytes:
+    """``mov register, gs:[offset]``, 32 bits, zero-extended."""
+    rex = b"\x44" if register >= 8 else b""
+    return b"\x65" + rex + pack("<BBBi", 0x8B, 0x04 | (register & 7) << 3, 0x25, offset)
+
+
+def store_gs_low(offset: int, register: int) -> bytes:
+    """``mov dword gs:[offset], register``."""
+    rex = b"\x44" if register >= 8 else b""
+    return b"\x65" + rex + pack("<BBBi", 0x89, 0x04 | (register & 7) << 3, 0x25, offset)
+
+
 def store_gs_address(offset: int, value: int) -> bytes:
     """``mov qword gs:[offset], value`` for any 64-bit value, in two halves."""
     low, high = value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
@@ -136,8 +148,9 @@ def jump_if_rcx_zero(distance: int) -> bytes:
 
 
 def add(to: int, other: int) -> bytes:
-    """``lea to, [to + other]``, for two of the lower eight registers but rsp and rbp."""
-    return bytes((0x48, 0x8D, 0x04 | to << 3, other << 3 | to))
+    """``lea to, [to + other]``; ``to`` is not rsp."""
+    rex = 0x48 | (to >> 3) << 2 | (to >> 3) << 1 | other >> 3
+    return bytes((rex, 0x8D, 0x44 | (to & 7) << 3, (to & 7) << 3 | other & 7, 0))
 
 
 _ZERO_EXTENDED = {8: b"\x48\x8b", 4: b"\x8b", 2: b"\x0f\xb7", 1: b"\x0f\xb6"}

@@ -28,6 +28,7 @@ STATUS = {
     -4: "the engine is not started",
     -5: "a limit of the engine was reached",
     -8: "a thread of a library did not let go of translated code",
+    -9: "the program sets its thread pointer (the FS base), which the engine needs to find itself",
 }
 
 

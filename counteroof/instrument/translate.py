@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +32,7 @@ from .decode import (
     Decoded,
     Reader,
     flags_dead_at_entry,
+    is_relative_to_gs,
 )
 from .loops import CountedLoop, counted_loop, is_self_loop
 from .native_code import NativeCode, NativeFunction
@@ -49,6 +50,21 @@ WILD = 1
 
 STALE = 1024
 """As many stale blocks are taken note of at once."""
+
+_WITH_BASE = {
+    getattr(ix.Code, short): getattr(ix.Code, long)
+    for short, long in (
+        ("MOV_AL_MOFFS8", "MOV_R8_RM8"),
+        ("MOV_AX_MOFFS16", "MOV_R16_RM16"),
+        ("MOV_EAX_MOFFS32", "MOV_R32_RM32"),
+        ("MOV_RAX_MOFFS64", "MOV_R64_RM64"),
+        ("MOV_MOFFS8_AL", "MOV_RM8_R8"),
+        ("MOV_MOFFS16_AX", "MOV_RM16_R16"),
+        ("MOV_MOFFS32_EAX", "MOV_RM32_R32"),
+        ("MOV_MOFFS64_RAX", "MOV_RM64_R64"),
+    )
+}
+"""Of instructions with nothing but a 64-bit address, the form that takes a base."""
 
 _CONDITION = {
     getattr(ix.ConditionCode, name.upper()): number
@@ -471,6 +487,15 @@ class Translator:
 
     def _copy(self, decoded: Decoded, out: Output) -> None:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
+        instruction = decoded.instruction
+        if instruction.mnemonic == Mnemonic.RDGSBASE:
+            wide = instruction.code == ix.Code.RDGSBASE_R64
+            register = instruction.op0_register - (Register.RAX if wide else Register.EAX)
+            out.add((emit.load_gs if wide else emit.load_gs_half)(register, self._at.program_gs))
+            return
+        if is_relative_to_gs(instruction):
+            self._copy_relative_to_gs(decoded, out)
+            return
         if not decoded.rip_relative:
             out.add(decoded.code)
             return
@@ -479,11 +504,7 @@ class Translator:
             self._encoder.encode(decoded.instruction, out.here)
             out.add(self._encoder.take_buffer())
             return
-        free = next(
-            number
-            for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0)
-            if not decoded.used >> number & 1
-        )
+        free = next(_unused(decoded))
         spill = self._at.scratch + 8
         moved = decoded.instruction.copy()
         moved.memory_base = iced_register(Register.RAX + free)
@@ -493,6 +514,36 @@ class Translator:
         start = out.borrow(free, spill)
         out.add(emit.load_immediate(free, target) + self._encoder.take_buffer())
         out.give_back(start, free, spill)
+
+    def _copy_relative_to_gs(self, decoded: Decoded, out: Output) -> None:
+        """Emit an instruction with the program's GS base, and what it has for a base, in a free register."""
+        unused = _unused(decoded)
+        free, other = next(unused), next(unused)
+        spills = self._at.scratch + 8, self._at.scratch + 16
+        starts = [out.borrow(register, at) for register, at in zip((free, other), spills, strict=True)]
+        moved = self._absolute(decoded.instruction, free, other, out)
+        self._encoder.encode(moved, 0)
+        out.add(self._encoder.take_buffer())
+        for register, start, at in ((other, starts[1], spills[1]), (free, starts[0], spills[0])):
+            out.give_back(start, register, at)
+
+    def _absolute(self, instruction: ix.Instruction, free: int, other: int, out: Output) -> ix.Instruction:
+        """Emit the sum of the program's GS base and an operand's base into a free register, for the
+        instruction that is returned; ``other`` may be ``free``'s helper."""
+        out.add(emit.load_gs(free, self._at.program_gs))
+        moved = instruction.copy()
+        moved.segment_prefix = Register.NONE
+        if instruction.is_ip_rel_memory_operand:
+            out.add(emit.load_immediate(other, instruction.ip_rel_memory_address) + emit.add(free, other))
+            moved.memory_displacement = moved.memory_displ_size = 0
+        elif instruction.memory_base != Register.NONE:
+            out.add(emit.add(free, instruction.memory_base - Register.RAX))
+        elif instruction.code in _WITH_BASE:
+            moved.code = _WITH_BASE[instruction.code]
+            out.add(emit.load_immediate(other, instruction.memory_displacement) + emit.add(free, other))
+            moved.memory_displacement = moved.memory_displ_size = 0
+        moved.memory_base = iced_register(Register.RAX + free)
+        return moved
 
     # ---- ends of blocks ----
 
@@ -513,6 +564,11 @@ class Translator:
                 out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
             else:
                 borrowed = borrowed or out.borrow(scratch, spill)
+                if is_relative_to_gs(instruction):
+                    other = next(number for number in _unused(decoded) if number != scratch)
+                    begin = out.borrow(other, at.scratch + 8)
+                    instruction = self._absolute(instruction, scratch, other, out)
+                    out.give_back(begin, other, at.scratch + 8)
                 load = ix.Instruction.create_reg_mem(
                     ix.Code.MOV_R64_RM64, iced_register(Register.RAX + scratch), _memory_operand(instruction)
                 )
@@ -554,6 +610,13 @@ class Translator:
             self._exit(instruction.next_ip, out)
         elif flow == FlowControl.UNCONDITIONAL_BRANCH:
             self._exit(instruction.near_branch_target, out)
+        elif instruction.mnemonic == Mnemonic.WRGSBASE:
+            if instruction.code == ix.Code.WRGSBASE_R64:
+                out.add(emit.store_gs(at.scratch, instruction.op0_register - Register.RAX))
+            else:
+                out.add(emit.store_gs_low(at.scratch, instruction.op0_register - Register.EAX))
+                out.add(emit.store_gs_half(at.scratch + 4, 0))
+            out.add(emit.store_gs_address(at.target, instruction.next_ip) + emit.jump_gs(at.set_gs))
         elif instruction.mnemonic == Mnemonic.SYSCALL:
             out.add(emit.store_gs_address(at.target, instruction.next_ip) + emit.jump_gs(at.system_call))
         elif flow == FlowControl.CALL and instruction.is_call_near:
@@ -723,6 +786,15 @@ class Translator:
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
         self._link(guest, host, number)
         return host
+
+
+def _unused(decoded: Decoded) -> Iterator[int]:
+    """Yield the registers that an instruction does not use."""
+    return (
+        number
+        for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0)
+        if not decoded.used >> number & 1
+    )
 
 
 def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:

@@ -157,6 +157,26 @@ __asm__(
     "  jmp *" GS(STATE_JUMP) "\n"
     "  .size instrument_after_native, .-instrument_after_native\n"
 
+    /* wrgsbase: the value is in SCRATCH, TARGET is the next instruction. */
+    "  .globl instrument_set_gs\n  .hidden instrument_set_gs\n  .type instrument_set_gs, @function\n"
+    "instrument_set_gs:\n"
+    SAVE_ALL
+    "  call instrument_gs_is_set\n"
+    RESTORE_ALL
+    "  jmp *" GS(STATE_JUMP) "\n"
+    "  .size instrument_set_gs, .-instrument_set_gs\n"
+
+    /* The last way back to native code, where the program has a GS base of its own. A function that returns leaves rcx and
+       r11 to us (psABI, section 3.2.1). */
+    "  .globl instrument_leave_with_gs\n  .hidden instrument_leave_with_gs\n"
+    "  .type instrument_leave_with_gs, @function\n"
+    "instrument_leave_with_gs:\n"
+    "  mov " GS(STATE_NATIVE_RETURN) ", %rcx\n"
+    "  mov " GS(STATE_PROGRAM_GS) ", %r11\n"
+    "  wrgsbase %r11\n"
+    "  jmp *%rcx\n"
+    "  .size instrument_leave_with_gs, .-instrument_leave_with_gs\n"
+
     /* Native code calls a translated function: r11 holds its original address, the stack the real return address. The
        thread may be new and have no state yet, so this is done on its own stack. */
     "  .globl instrument_enter\n  .hidden instrument_enter\n  .type instrument_enter, @function\n"

@@ -55,6 +55,10 @@ __attribute__((visibility("hidden"))) void instrument_leaving(struct saved_regis
     }
     s->entry_top = frame - 1;
     s->jump = s->entry_top->address;
+    if (s->own_gs && s->entry_top == s->entry_bottom) {
+        s->native_return = s->jump;
+        s->jump = (uint64_t)instrument_leave_with_gs;
+    }
     /* What other threads do next may depend on what this one did: let the consumer see it in that order. */
     instrument_submit(s, s->buffer);
     instrument_end(s, 0);

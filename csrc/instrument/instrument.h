@@ -3,7 +3,7 @@
 
 /* -1 this processor or system cannot run the engine, -2 out of memory, -3 already started, -4 not started,
    -5 a limit of the engine was reached, -6 the call met code that cannot be translated (see the fault), -7 the translator failed,
-   -8 a thread that was taken over cannot be let go. */
+   -8 a thread that was taken over cannot be let go, -9 the program sets its thread pointer. */
 
 struct cachesim;
 struct run_frame;
@@ -87,7 +87,8 @@ struct instrument_fault {
 
 /* Offsets from the GS base that translated code uses. */
 struct instrument_layout {
-    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source, changed, after_native;
+    uint32_t buffer, target, dispatch, spill, scratch, counters, counter_limit, native_call, system_call, hook, source, changed, after_native,
+        program_gs, set_gs;
 };
 
 int instrument_supported(void);

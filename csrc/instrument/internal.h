@@ -60,6 +60,8 @@ void instrument_syscall_done(void);
 void instrument_before_native(void);
 void instrument_changed(void);
 void instrument_after_native(void);
+void instrument_set_gs(void);
+void instrument_leave_with_gs(void);
 void instrument_safe_point(void);
 void instrument_safe(void);        /* in it, from here on signals come */
 void instrument_text_start(void);
@@ -139,6 +141,7 @@ struct state *instrument_thread_state(void);
 void instrument_submit(struct state *state, uint64_t *end);
 struct state *instrument_all_states(void);
 void instrument_free_states(void);
+void instrument_change_gs(struct state *state, uint64_t base);
 int instrument_in_child(void); /* whether this process is not the one that counts */
 struct state *instrument_take_thread(void); /* the same in a signal handler, for a thread that waits */
 uint64_t instrument_signal_stack_bytes(void);

@@ -186,6 +186,17 @@ __attribute__((visibility("hidden"))) void instrument_native_returned(struct sav
     errno = kept;
 }
 
+/* wrgsbase. */
+__attribute__((visibility("hidden"))) void instrument_gs_is_set(struct saved_registers *registers) {
+    int kept = errno; /* the program's */
+    struct state *s = instrument_this_thread();
+    instrument_begin(s);
+    instrument_change_gs(s, s->scratch[0]);
+    instrument_resolve_target(s, registers);
+    instrument_end(s, s->target);
+    errno = kept;
+}
+
 void instrument_free_map(void) {
     free(map);
     map = NULL;

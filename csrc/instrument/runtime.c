@@ -73,6 +73,8 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->hook = STATE_HOOK;
     layout->source = STATE_SOURCE;
     layout->changed = STATE_CHANGED;
+    layout->program_gs = STATE_PROGRAM_GS;
+    layout->set_gs = STATE_SET_GS;
     layout->after_native = STATE_AFTER_NATIVE;
 }
 

@@ -93,6 +93,7 @@ static struct state *create(void) {
     s->hook = (uint64_t)instrument_before_native;
     s->changed = (uint64_t)instrument_changed;
     s->after_native = (uint64_t)instrument_after_native;
+    s->set_gs = (uint64_t)instrument_set_gs;
     s->stack_bottom = stack;
     for (unsigned i = 0; i < CHUNKS; i++) {
         s->chunks[i].start = (uint64_t *)(chunks + i * CHUNK_BYTES);
@@ -104,6 +105,22 @@ static struct state *create(void) {
     s->entry_bottom = shadows + SHADOW_DEPTH;
     ((uint64_t *)((char *)s + STATE_KEYS))[0] = 1; /* an empty key must not match address 0 */
     return s;
+}
+
+/* The program's GS base, where it is not ours: a new thread inherits that of the thread that made it. */
+static uint64_t program_gs(uint64_t base) {
+    for (struct state *s = all_states; s; s = s->next)
+        if ((uint64_t)s == base) return s->previous_gs;
+    return base;
+}
+
+/* The program sets its GS base. What was recorded before is relative to the one before. */
+void instrument_change_gs(struct state *s, uint64_t base) {
+    s->own_gs = have_fsgsbase();
+    if (base == s->previous_gs) return;
+    instrument_submit(s, s->buffer);
+    instrument_wait_idle();
+    s->previous_gs = base;
 }
 
 /* Take a slot that an ended thread left, or make one. */
@@ -132,7 +149,8 @@ struct state *instrument_take_thread(void) {
         s->native_top = s->native_bottom;
         s->entry_top = s->entry_bottom;
         s->fs_base = read_base(1);
-        s->previous_gs = read_base(0);
+        s->previous_gs = program_gs(read_base(0));
+        s->own_gs = 0;
         s->thread = (uint32_t)syscall(SYS_gettid);
         s->thread_stack_low = s->thread_stack_high = 0;
         stack_t alternate = {.ss_sp = s->signal_stack, .ss_size = instrument_signal_stack_bytes()};
@@ -143,7 +161,11 @@ struct state *instrument_take_thread(void) {
         mine = s;
         pthread_setspecific(key, s);
     }
-    if (read_base(0) != (uint64_t)mine) write_gs((uint64_t)mine);
+    uint64_t base = read_base(0);
+    if (base != (uint64_t)mine) { /* the program's, from native code */
+        if (base != mine->previous_gs && program_gs(base) == base) instrument_change_gs(mine, base);
+        write_gs((uint64_t)mine);
+    }
     return mine;
 }
 

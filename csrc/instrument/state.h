@@ -32,6 +32,9 @@
 #define STATE_OUTSIDE 384   /* 4 bytes: in a system call, with nothing half recorded: others may do so */
 #define STATE_CHANGED 392   /* address of the routine for a block whose original is another now */
 #define STATE_AFTER_NATIVE 400 /* address of the routine after a native function that may have changed the process */
+#define STATE_PROGRAM_GS 408 /* the program's own GS base */
+#define STATE_SET_GS 416    /* address of the routine that sets it */
+#define STATE_NATIVE_RETURN 424
 #define STATE_KEYS 0x2000
 #define STATE_HOSTS (STATE_KEYS + 65536 * 8)
 #define STATE_COUNTERS (STATE_HOSTS + 65536 * 8)
@@ -65,7 +68,7 @@ struct state {
     uint32_t source, unused;
     uint64_t after, mask, saved[7];
     uint32_t busy, lock, outside, unused_too;
-    uint64_t changed, after_native;
+    uint64_t changed, after_native, previous_gs, set_gs, native_return;
     /* below here only C looks */
     uint32_t masked;         /* all signals are blocked while C works */
     uint32_t stepping;       /* the trap flag is set until the program's state is one it could have by itself */
@@ -75,7 +78,8 @@ struct state {
     stack_t program_stack_of_signals, previous_stack_of_signals;
     struct chunk chunks[CHUNKS];
     uint32_t current;
-    uint64_t fs_base, previous_gs;
+    uint64_t fs_base;
+    uint32_t own_gs;         /* the program has set its GS base: it expects it in native code too */
     struct shadow_frame *native_bottom;
     struct shadow_frame *entry_top, *entry_bottom;
     sigjmp_buf *escape;
@@ -96,6 +100,6 @@ struct state {
 _Static_assert(sizeof(struct state) <= STATE_KEYS, "the state outgrew its page");
 _Static_assert(offsetof(struct state, source) == STATE_SOURCE, "the offsets are wrong");
 _Static_assert(offsetof(struct state, outside) == STATE_OUTSIDE, "the offsets are wrong");
-_Static_assert(offsetof(struct state, after_native) == STATE_AFTER_NATIVE, "the offsets are wrong");
+_Static_assert(offsetof(struct state, native_return) == STATE_NATIVE_RETURN, "the offsets are wrong");
 
 #endif

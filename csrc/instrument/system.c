@@ -4,8 +4,10 @@
 #if defined(__x86_64__)
 #include "instrument/internal.h"
 
+#include <asm/prctl.h>
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -54,6 +56,32 @@ static void divide(struct state *s, const struct saved_registers *r) {
     if (!stub) instrument_escape(s, -5);
     instrument_outside(s, 1);
     s->jump = stub;
+}
+
+/* ---- segments ---- */
+
+/* arch_prctl(code, address): GS is the engine's, and the program's is kept aside. 1: the system is to do it. */
+static int set_segment(struct state *s, struct saved_registers *r) {
+    uint8_t there[8];
+    switch (r->rdi) {
+    case ARCH_SET_GS:
+        if (r->rsi >= 0x7ffffffff000) {
+            r->rax = (uint64_t)-EPERM;
+        } else {
+            instrument_change_gs(s, r->rsi);
+            r->rax = 0;
+        }
+        return 0;
+    case ARCH_GET_GS:
+        r->rax = (uint64_t)-EFAULT;
+        if (instrument_read(r->rsi, there, sizeof there) != sizeof there) return 0;
+        memcpy((void *)r->rsi, &s->previous_gs, sizeof s->previous_gs);
+        r->rax = 0;
+        return 0;
+    case ARCH_SET_FS:
+        instrument_escape(s, -9);
+    }
+    return 1;
 }
 
 /* ---- what the system writes ---- */
@@ -119,8 +147,12 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
     case SYS_shmdt: case SYS_remap_file_pages:
         change_mappings(r);
         break;
+    case SYS_arch_prctl:
+        if (!set_segment(s, r)) break;
+        goto program;
     default:
         expect_writes_of(r);
+    program:
         s->jump = (uint64_t)instrument_raw_syscall;
         instrument_end(s, s->target - 2);
         errno = kept;
