@@ -21,6 +21,11 @@ LEVELS = (
     if X86
     else {"base": []}
 )
+REGIONS = [
+    str(path)
+    for folder in ("regions", "regions/program", "perf")
+    for path in sorted((Path("csrc") / folder).glob("*.c"))
+] + ["csrc/run/call.c"]
 KERNEL_FLAGS = [
     "-std=gnu11",
     "-O3",
@@ -37,10 +42,11 @@ KERNEL_FLAGS = [
 
 
 class BuildPlainLibraries(build_ext):
-    """Let an extension whose name starts with ``_kernels_`` be a plain shared library."""
+    """Let the kernels and the regions of C programs be plain shared libraries."""
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
-        return [] if "_kernels_" in ext.name else super().get_export_symbols(ext)
+        plain = "_kernels_" in ext.name or ext.name.endswith("._regions")
+        return [] if plain else super().get_export_symbols(ext)
 
 
 setup(
@@ -55,5 +61,15 @@ setup(
             extra_link_args=["-lm"],
         )
         for level, flags in LEVELS.items()
+    ]
+    + [
+        Extension(
+            "counteroof._regions",
+            REGIONS,
+            depends=[*map(str, Path("csrc").glob("*/*.h")), "setup.py"],
+            include_dirs=["csrc"],
+            extra_compile_args=["-std=gnu11", "-O2", "-g", "-fvisibility=hidden", "-include", "stdint.h"],
+            extra_link_args=["-lpthread"],
+        )
     ],
 )

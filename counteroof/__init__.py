@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .api import import_results as import_results
     from .api import read_results as read_results
     from .api import run as run
+    from .marking import region as region
+    from .marking import regions as regions
     from .spec import array as array
     from .spec import kernel as kernel
     from .spec import load as load
@@ -30,6 +32,8 @@ _HOMES = {
     "Run": "api",
     "import_results": "api",
     "read_results": "api",
+    "region": "marking",
+    "regions": "marking",
     "run": "run",  # the package of this name, which can be called
     "array": "spec",
     "kernel": "spec",
@@ -37,7 +41,7 @@ _HOMES = {
 }
 __all__ = [
     *("Interrupted", "Run", "__version__", "array", "import_results", "kernel", "load", "read_results"),
-    "run",
+    *("region", "regions", "run"),
 ]
 
 

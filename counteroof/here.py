@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from .errors import MachineError
 from .machine.model import Machine
 
 Progress = Callable[[int, int, str], None]
@@ -42,8 +43,13 @@ def for_run(
     from .machine import file as machine_file
     from .machine import topology
 
-    here = topology.detect()
-    machine = here if file is None else machine_file.load(file, here)
+    try:
+        here = topology.detect()
+        machine = here if file is None else machine_file.load(file, here)
+    except MachineError:  # the sizes of the caches are hidden: a file may have them
+        if file is None:
+            raise
+        machine = here = machine_file.load(file)
     if machine.ceilings:
         return machine, None
     here = with_ceilings(here, threads, steps=steps, say=say)
