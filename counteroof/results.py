@@ -32,6 +32,10 @@ class Seconds:
     median: float
     samples: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if not self.samples or min(self.samples) <= 0 or self.median <= 0:
+            raise ValueError("seconds need at least one sample, and all must be positive")
+
     @classmethod
     def of(cls, samples: tuple[float, ...]) -> Seconds:
         """Return the samples with their median."""

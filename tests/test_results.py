@@ -232,11 +232,12 @@ def test_a_result_whose_ledger_is_wrong_cannot_be_made() -> None:
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 
 
 @given(
     st.dictionaries(st.text(), finite | st.integers(), max_size=3),
-    st.lists(finite, min_size=1, max_size=5),
+    st.lists(positive, min_size=1, max_size=5),
     st.text(),
     finite,
 )
@@ -248,3 +249,11 @@ def test_every_number_survives_a_round_trip(
     kernel = replace(kernel, seconds=Seconds(samples[0], tuple(samples)))
     whole: Results = results(kernel)
     assert from_json(json.loads(json.dumps(to_json(whole)))) == whole
+
+
+@pytest.mark.parametrize("samples", [[], [1.0, 0.0], [-1.0]])
+def test_a_time_without_positive_samples_is_refused(samples: list[float]) -> None:
+    data = to_json(results(result()))
+    data["kernels"][0]["seconds"]["samples"] = samples
+    with pytest.raises(ResultsError, match=r"kernels\[0\].seconds: found seconds need at least one sample"):
+        from_json(data)

@@ -94,6 +94,10 @@ def main(args: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; what Python still wants to flush has no reader.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:  # of files that other errors do not name: a full disk, a folder taken away
+        named = f"{error.filename}: " if error.filename else ""
+        click.echo(f"counteroof: {named}{error.strerror or error}", err=True)
+        return FAILED
     except CounteroofError as error:
         click.echo(_text(error), err=True)
         return BAD_INPUT if isinstance(error, BadInput) else FAILED

@@ -117,6 +117,11 @@ def test_all_mistakes_of_a_spec_are_listed(tmp_path: Path, capsys: Captured) -> 
         (BadInput("found 3; expected 4"), BAD_INPUT, "counteroof: found 3; expected 4\n"),
         (MachineError("no caches found"), FAILED, "counteroof: no caches found\n"),
         (CounteroofError("something"), FAILED, "counteroof: something\n"),
+        (
+            OSError(28, "No space left on device", "out/table.md"),
+            FAILED,
+            "counteroof: out/table.md: No space left on device\n",
+        ),
         (KeyboardInterrupt(), INTERRUPTED, "counteroof: interrupted\n"),
     ],
 )
