@@ -11,6 +11,7 @@ from typing import Literal
 
 from .count import likwid, resctrl, select
 from .count.events import EventData, Processor, builtin, this_processor
+from .count.perf import stays_at_zero
 from .count.perf_collect import Sources, choose_sources
 from .count.perf_open import Opener, open_event
 from .count.perf_plan import Source, Term, plan
@@ -99,8 +100,11 @@ class _Survey:
         self.plan = plan(where.data, cpu, self.pmus, where.tree)
         self.monitor = where.monitor or resctrl.support()
         self.broken: str | None = None
+        self.zero: str | None = None
         try:
             self.sources = choose_sources(self.plan, where.opener, self.monitor)
+            if where.opener is open_event:
+                self.zero = stays_at_zero(self.sources)
         except CounteroofError as error:  # the compiled part is missing
             self.broken = str(error)
             self.sources = Sources(self.plan, None, None)
@@ -173,8 +177,8 @@ class _Survey:
     def of_terms(self, terms: Iterable[Term], quality: str, missing: str) -> Offer:
         """Return the offer of a sum of events: there if all of them open."""
         terms = tuple(terms)
-        if self.broken is not None:
-            return Offer("perf", "no", self.broken)
+        if (worthless := self.broken or self.zero) is not None:
+            return Offer("perf", "no", worthless, self.remedy(worthless, system_wide=False))
         refused = next(
             (self.sources.refused[t.event] for t in terms if t.event in self.sources.refused), None
         )
@@ -189,6 +193,8 @@ class _Survey:
             return f"sudo sysctl kernel.perf_event_paranoid={0 if system_wide else 2}"
         if "seccomp" in reason:
             return "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+        if "stay at 0" in reason:
+            return NO_PMU
         if "nmi_watchdog" in reason:
             return "sudo sysctl kernel.nmi_watchdog=0"
         if "--events FILE" in reason:

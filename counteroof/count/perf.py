@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from .base import Count, FlopClass, Measurement, unavailable
 from .perf_collect import Collected, Sources, choose_sources, collect
 from .perf_memory import from_controllers
-from .perf_open import Opener, as_count, open_event, per_call
+from .perf_open import (
+    Opener,
+    as_count,
+    count_pass,
+    never_ran,
+    open_event,
+    open_pass,
+    per_call,
+    plan_passes,
+)
 from .perf_plan import PerfPlan, Source, plan
 from .perf_sums import NAME, summed
 from .resctrl import Support
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
 BLIND_SHARE = 0.01
 """Share of the time on cores that cannot count from which on a hybrid processor's count is no count."""
+_ZERO = "instructions can be opened but stay at 0 (the hypervisor passes no counters on)"
 DECLARED_SHARE = 1 / 64
 """A count below this share of the FLOPs that a result, found right, was declared to need is not believed."""
 
@@ -47,6 +57,8 @@ def this_machine(events_file: Path | None = None) -> PerfPlan:
 def works(one: PerfPlan, opener: Opener = open_event, monitor: Support | None = None) -> Availability:
     """Return what can be counted, found out by opening, and the reason for the rest."""
     sources = choose_sources(one, opener, monitor)
+    if opener is open_event and (reason := stays_at_zero(sources)) is not None:
+        return Availability(NAME, None, reason)
     refused = [sources.refused[term.event] for term in one.flops if term.event in sources.refused]
     quantities = set()
     if one.flops and not refused:
@@ -67,6 +79,35 @@ def works(one: PerfPlan, opener: Opener = open_event, monitor: Support | None = 
             said += f" (reads alone, a lower bound, by {sources.reads.name})"
     opens = bool(quantities) or any(term.event not in sources.refused for term in one.instructions)
     return Availability(NAME, f"{__name__}:count" if opens else None, said, quantities=frozenset(quantities))
+
+
+def stays_at_zero(sources: Sources) -> str | None:
+    """Return why what opens is worth nothing, or ``None``: some hypervisors let counters stay at 0."""
+    terms = [term for term in sources.plan.instructions if term.event not in sources.refused]
+    passes, _ = plan_passes(term.event for term in terms)
+    if not terms or not passes:
+        return None
+    opened, refused = open_pass(passes[0])
+    if refused:
+        return refused[0].reason
+    try:
+        _, counted, failed = count_pass(opened, _some_work)
+    finally:
+        opened.close()
+    if failed:
+        return failed[0].reason
+    if sum(one.value for one in counted) == 0:
+        return _ZERO if any(one.running for one in counted) else never_ran(terms[0].event)
+    return None
+
+
+def _some_work(groups: Any, count: int) -> float:
+    from ..native import lib
+
+    lib.perf_begin(groups, count)
+    sum(range(10_000))
+    lib.perf_end(groups, count)
+    return 0.0
 
 
 def evaluate(sources: Sources, found: Collected, needed_flops: float | None = None) -> Measurement:
@@ -95,6 +136,12 @@ def evaluate(sources: Sources, found: Collected, needed_flops: float | None = No
             f"the other cores (taskset -c with the CPUs in /sys/devices/{one.cores[0]}/cpus)"
         )
         flops = unavailable(NAME, reason)
+    if flops.value is not None and one.no_flops_on:
+        share = min(found.counted[term.event].share for term in one.flops)
+        if share < 1 - blind - BLIND_SHARE:
+            flops = unavailable(
+                NAME, f"on a counter for {share:.1%} of the time only; something else holds it"
+            )
     if flops.value is not None and one.flops_notes:
         flops = replace(flops, reason="; ".join(filter(None, (flops.reason, *one.flops_notes))))
     read, write, total = _dram(sources, found, notes)
@@ -133,8 +180,7 @@ def _blind_share(one: PerfPlan, found: Collected) -> float:
 
 def _believable_instructions(count: Count) -> Count:
     if count.value == 0:
-        reason = "instructions can be opened but stay at 0 (the hypervisor passes no counters on)"
-        return unavailable(count.source, reason)
+        return unavailable(count.source, _ZERO)
     return count
 
 

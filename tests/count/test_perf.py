@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,16 @@ def test_flops_of_a_run_partly_on_cores_without_flop_events_are_unknown(tmp_path
     assert "30% of the time went by on cpu_atom" in (found.flops.reason or "")
     assert "taskset" in (found.flops.reason or "")
     assert found.instructions.value == 1000
+
+
+def test_flop_events_that_shared_their_counters_on_a_hybrid_processor_are_not_taken_for_all(
+    tmp_path: Path,
+) -> None:
+    chosen = sources(pmu_trees.alderlake, ALDERLAKE, tmp_path)
+    changes = hybrid(chosen, 995, 5)
+    changes |= {term.event: Counted(term.event).plus(10, 1000, 600) for term in chosen.plan.flops}
+    found = evaluate(chosen, collected(chosen, {}, changes=changes))
+    assert found.flops.reason == "on a counter for 60.0% of the time only; something else holds it"
 
 
 def test_time_on_no_kind_of_core_was_taken_by_somebody_else(tmp_path: Path) -> None:
@@ -399,6 +410,17 @@ def test_what_works_is_said_with_the_reason_for_the_rest(tmp_path: Path) -> None
     assert "(reads alone, a lower bound, by fb_amd_zen3p)" in answer.reason
 
 
+def test_counters_that_open_and_stay_at_zero_are_not_usable() -> None:
+    needs_software_events()
+    # a counter that can be opened and never moves: nobody migrates a thread that may use one processor only
+    still = Event("cpu-migrations", "software", 1, 4)
+    one = PerfPlan("still", True, ("software",), instructions=(Term(still, 1, EventFact(name="still")),))
+    with on_one_processor():
+        answer = works(one, monitor=NO_MONITOR)
+    assert not answer.usable
+    assert "stay at 0" in answer.reason
+
+
 def test_where_nothing_opens_perf_is_not_usable(tmp_path: Path) -> None:
     one = sources(pmu_trees.zen4, ZEN4, tmp_path).plan
     answer = works(one, refusing(".*", errno.EPERM), NO_MONITOR)
@@ -436,6 +458,16 @@ class Pages:
         seconds = self.seconds(calls)
         lib.perf_end(groups, count)
         return seconds
+
+
+@contextlib.contextmanager
+def on_one_processor() -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def needs_software_events() -> None:
