@@ -6,9 +6,9 @@ import errno
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -207,13 +207,16 @@ def test_doctor_ends_well_where_the_machine_cannot_be_described(
     assert "cache sizes are hidden" in capsys.readouterr().out
 
 
-def test_doctor_takes_no_more_than_a_second() -> None:
-    command = [sys.executable, "-m", "counteroof", "doctor"]
+def test_doctor_takes_no_more_than_a_second_of_a_processor() -> None:
+    def used() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return children.ru_utime + children.ru_stime
+
     best = 60.0
-    for _ in range(3):  # others may be at work on this machine
-        start = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        best = min(best, time.perf_counter() - start)
+    for _ in range(3):
+        start = used()
+        subprocess.run([sys.executable, "-m", "counteroof", "doctor"], check=True, capture_output=True)
+        best = min(best, used() - start)
     assert best < 1
 
 
