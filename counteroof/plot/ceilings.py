@@ -188,9 +188,7 @@ def _put_beside_slope(
         for away in _AWAY:
             for centre in _along_slope(start_px, end_px, width, side * (away + height / 2)):
                 covered = beads(centre, width, height, angle)
-                if all(bounds.contains(bead) for bead in covered) and not any(
-                    bead.overlaps(taken) for bead in covered for taken in paper.obstacles
-                ):
+                if all(bounds.contains(bead) for bead in covered) and paper.is_free(covered):
                     paper.put_rotated(text, centre, covered)
                     return True
     return False
@@ -233,7 +231,7 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
                 for box in _beside_line(bounds, furthest, y, bottom, *size)
                 # a label nearer to another line would be read as that line's
                 if all(abs(_middle(box) - y) < abs(_middle(box) - other) - 2 for other in others)
-                and not any(box.overlaps(taken) for taken in paper.obstacles)
+                and paper.is_free([box])
             ]
 
         found: list[Box] = []

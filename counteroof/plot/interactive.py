@@ -214,7 +214,7 @@ def _roof_layers(alt: Any, data: rows.Rows, looks: dict[str, Any]) -> Iterator[A
         domain=["", *rows.LEVELS.values()],
         range=[style.ROOF, *(style.slope(level) for level in rows.LEVELS)],
     )
-    of_roofs = alt.Chart(alt.Data(values=data.roofs)).transform_filter(_ROOF_SHOWN)
+    of_roofs = alt.Chart(alt.InlineData(values=list(data.roofs))).transform_filter(_ROOF_SHOWN)
     yield (
         of_roofs.transform_calculate(
             intensity=f"datum.level === '' && datum.step === 0 ? min({ridge}) : datum.intensity"
@@ -241,7 +241,7 @@ def _dot_layers(alt: Any, data: rows.Rows, looks: dict[str, Any], pick: Any) -> 
     """Return what is drawn below the dots, the dots, and the name of a picked one above them."""
     place = {name: looks[name] for name in ("x", "y")}
     plain = {name: looks[name] for name in ("color", "opacity")}
-    of_dots = alt.Chart(alt.Data(values=data.dots)).transform_filter(_DOT_SHOWN)
+    of_dots = alt.Chart(alt.InlineData(values=list(data.dots))).transform_filter(_DOT_SHOWN)
     apart = of_dots.transform_filter(_APART)
     claimed = of_dots.transform_filter(
         f"show_declared && datum.declared_intensity > 0 && (datum.level === 'DRAM' || {_APART})"
@@ -264,8 +264,12 @@ def _dot_layers(alt: Any, data: rows.Rows, looks: dict[str, Any], pick: Any) -> 
         .mark_rule(clip=True, strokeWidth=1.2)
         .encode(x=looks["x"], y="gflops_low:Q", y2="gflops_high:Q", **plain),
     ]
-    points = of_dots.mark_point(clip=True, size=70, filled=True, stroke="white", strokeWidth=0.6).encode(
-        **place, **plain, shape=looks["shape"], tooltip=_tooltips(alt, data.dots)
+    known = list(dict.fromkeys(name for row in data.tips for name in row if name != "key"))
+    table = alt.LookupData(data=alt.InlineData(values=list(data.tips)), key="key", fields=known)
+    points = (
+        of_dots.transform_lookup(lookup="key", from_=table)
+        .mark_point(clip=True, size=70, filled=True, stroke="white", strokeWidth=0.6)
+        .encode(**place, **plain, shape=looks["shape"], tooltip=_tooltips(alt, known))
     )
     picked = (
         of_dots.transform_filter("length(data('pick_store')) > 0")
@@ -276,9 +280,8 @@ def _dot_layers(alt: Any, data: rows.Rows, looks: dict[str, Any], pick: Any) -> 
     return below, points, picked
 
 
-def _tooltips(alt: Any, dots: Sequence[rows.Row]) -> list[Any]:
+def _tooltips(alt: Any, known: Sequence[str]) -> list[Any]:
     """Return what is shown where one points: all numbers that any kernel has."""
-    keys = dict.fromkeys(key for row in dots for key in row if key.startswith("tip "))
-    fixed = [("kernel", "kernel"), ("level", "bytes across"), ("sentence", "in a sentence")]
-    found = [alt.Tooltip(f"{key}:N", title=title) for key, title in fixed]
-    return found + [alt.Tooltip(f"{key}:N", title=key.removeprefix("tip ")) for key in keys]
+    named = [("kernel", "kernel"), ("level", "bytes across"), ("FLOP per byte", "FLOP per byte")]
+    named += [(name, name) for name in known]
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in named]

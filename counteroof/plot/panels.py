@@ -22,6 +22,9 @@ from ..roofline import Bound, choose_roof, dram_ceilings, ridge
 LONGEST_NAME = 30
 """Characters of a kernel's name on the picture; the middle of longer ones is cut out."""
 
+_MOST_LISTED = 24
+"""Kernels without a place that are named."""
+
 _MOST_TOGETHER = 4
 """Ceilings that are named one by one in a joint label."""
 
@@ -341,7 +344,14 @@ def remarks(results: Results) -> list[str]:
         ("Not placed", unplaced),
         ("Failed", failed),
     )
-    return [f"{what}: {', '.join(names)}." for what, names in lines if names]
+    return [f"{what}: {listed(found)}." for what, found in lines if found]
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return texts in a row; of many, how many are left out."""
+    if len(texts) <= _MOST_LISTED:
+        return ", ".join(texts)
+    return f"{', '.join(texts[:_MOST_LISTED])} and {len(texts) - _MOST_LISTED} others"
 
 
 def _share(kernel: KernelResult) -> str:

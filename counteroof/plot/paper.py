@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import style
-from .geometry import Box
+from .geometry import Box, as_array, overlaps
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -33,11 +33,12 @@ class Paper:
     What it draws has its place in fractions of the axes, so that it goes where the axes go.
     """
 
-    def __init__(self, axes: Axes, highest_x: float | None = None) -> None:
+    def __init__(self, axes: Axes, highest_x: float | None = None, *, crowded: bool = False) -> None:
         from matplotlib.backends.backend_agg import RendererAgg
-        from matplotlib.backends.backend_svg import RendererSVG
 
         self.axes = axes
+        self.crowded = crowded
+        """Whether there are so many markers that those alike are drawn as one, by :meth:`draw_crowd`."""
         self.dpi = float(axes.figure.dpi)
         # measures texts; nothing is drawn on it
         self.renderer = RendererAgg(1, 1, self.dpi)  # type: ignore[no-untyped-call]
@@ -49,7 +50,6 @@ class Paper:
             self.x_limits = (self.x_limits[0], highest_x)
             right = self.pixels(axes, highest_x, axes.get_ylim()[0])[0]
             self.area = replace(self.area, x1=right)
-        self._vector = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
         self.obstacles: list[Box] = []
         self.texts: list[Box] = []
         self.filled: dict[int, Point] = {}
@@ -57,6 +57,9 @@ class Paper:
         self.strip_end = 0.0
         """Right end of the markers that are in the strip, in pixels."""
         self._lines: list[NDArray[np.float64]] = []
+        self._taken = as_array(())
+        self._marks: dict[tuple[Axes, style.Look, bool, float], list[Point]] = {}
+        self._segments: dict[tuple[str, float, float], list[tuple[Point, Point]]] = {}
 
     def points(self, size: float) -> float:
         """Return ``size`` points in pixels."""
@@ -90,20 +93,10 @@ class Paper:
     ) -> None:
         """Draw a marker and reserve its box; with a key it is the one a dot's label and arrow go to."""
         size = style.HOLLOW if hollow else size
-        axes.plot(
-            [x],
-            [y],
-            marker=look.marker,
-            markersize=size,
-            color=look.colour,
-            markerfacecolor="none" if hollow else look.colour,
-            markeredgecolor=look.colour if hollow else "white",
-            markeredgewidth=0.9 if hollow else 0.6,
-            linestyle="",
-            alpha=0.75 if hollow else 1.0,
-            zorder=5 if hollow else 6,
-            gid=f"{'hollow' if hollow else 'filled'}:{name}",
-        )
+        if self.crowded:
+            self._marks.setdefault((axes, look, hollow, size), []).append((x, y))
+        else:
+            _plot(axes, [(x, y)], look, size, hollow=hollow, name=name)
         px, py = self.pixels(axes, x, y)
         radius = self.points(size) / 2 + PAD
         self.obstacles.append(Box(px - radius, py - radius, px + radius, py + radius))
@@ -114,6 +107,10 @@ class Paper:
 
     def bar(self, axes: Axes, x: float, low: float, high: float, look: style.Look, name: str) -> None:
         """Draw the error bar of a dot."""
+        ends = self.pixels(axes, x, low), self.pixels(axes, x, high)
+        if self.crowded:
+            self._segments.setdefault((look.colour, 1.1, 1.0), []).append(ends)
+            return
         axes.plot(
             [x, x],
             [low, high],
@@ -124,7 +121,19 @@ class Paper:
             zorder=5.5,
             gid=f"bar:{name}",
         )
-        self.line(self.pixels(axes, x, low), self.pixels(axes, x, high), 1.0)
+        self.line(*ends, 1.0)
+
+    def draw_crowd(self) -> None:
+        """Draw all markers, bars and arrows kept so far, those alike together."""
+        from matplotlib.collections import LineCollection
+
+        for (axes, look, hollow, size), places in self._marks.items():
+            _plot(axes, places, look, size, hollow=hollow, name="many")
+        for (colour, width, alpha), pairs in self._segments.items():
+            lines = [[self._fraction(*start), self._fraction(*end)] for start, end in pairs]
+            drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=4)
+            drawn.set_transform(self.axes.transAxes)
+            self._add(drawn)
 
     def line(self, start: Point, end: Point, weight: float) -> None:
         """Remember a line drawn from ``start`` to ``end`` (pixels)."""
@@ -156,6 +165,9 @@ class Paper:
         """Draw an arrow from the rim of a marker of this size to that of a filled one, between two pixels."""
         from matplotlib.patches import FancyArrowPatch
 
+        if self.crowded:
+            self._segments.setdefault((colour, 0.5, 0.45), []).append((start, end))
+            return
         self._add(
             FancyArrowPatch(
                 self._fraction(*start),
@@ -204,14 +216,17 @@ class Paper:
         rotation = text.get_rotation()
         text.set_rotation(0)
         pixels = text.get_window_extent(self.renderer)
-        # a vector file has the unhinted letters, whose words may be wider
-        vector = text.get_window_extent(self._vector, dpi=72)
         text.set_rotation(rotation)
-        scale = self.dpi / 72
-        return (
-            max(pixels.width, vector.width * scale) + 2 * PAD,
-            max(pixels.height, vector.height * scale) + 2 * PAD,
-        )
+        # a vector file has the unhinted letters, whose words may be wider
+        size = float(text.get_fontsize())
+        vector = max(inches_of(line, size) for line in text.get_text().split("\n"))
+        return max(pixels.width, vector * self.dpi) + 2 * PAD, pixels.height + 2 * PAD
+
+    def is_free(self, boxes: Sequence[Box]) -> bool:
+        """Return whether none of these boxes touches what is taken."""
+        if len(self._taken) != len(self.obstacles):
+            self._taken = as_array(self.obstacles)
+        return not bool(overlaps(as_array(boxes), self._taken).any())
 
     def put(self, text: Text, box: Box) -> None:
         """Put a text into ``box`` and reserve it."""
@@ -249,14 +264,34 @@ class Paper:
         artist.set_in_layout(False)
 
 
-def inches_of(words: str) -> float:
-    """Return the width of a kernel's label in inches, before there is a figure to draw it on."""
+def inches_of(words: str, size: float = style.FONT) -> float:
+    """Return the width of a line of text in inches, wherever it is drawn."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    properties = FontProperties(size=style.FONT)
+    properties = FontProperties(family="DejaVu Sans", size=size)
     width, _, _ = text_to_path.get_text_width_height_descent(words, properties, ismath=False)
     return float(width) / 72
+
+
+def _plot(
+    axes: Axes, places: Sequence[Point], look: style.Look, size: float, *, hollow: bool, name: str
+) -> None:
+    """Draw markers that look alike."""
+    axes.plot(
+        [x for x, _ in places],
+        [y for _, y in places],
+        marker=look.marker,
+        markersize=size,
+        color=look.colour,
+        markerfacecolor="none" if hollow else look.colour,
+        markeredgecolor=look.colour if hollow else "white",
+        markeredgewidth=0.9 if hollow else 0.6,
+        linestyle="",
+        alpha=0.75 if hollow else 1.0,
+        zorder=5 if hollow else 6,
+        gid=f"{'hollow' if hollow else 'filled'}:{name}",
+    )
 
 
 def beads(centre: Point, width: float, height: float, degrees: float) -> list[Box]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ USUAL = ("png", "svg")
 """What a run writes."""
 
 MOST_NAMED = 100
-"""Kernels of a panel whose names are written; beyond, a name more makes the picture worse."""
+"""With more kernels than this a panel has no names: one more would make the picture worse."""
 
 _TALLEST = 14.0
 """Inches of a panel, however many kernels there are."""
@@ -111,7 +110,7 @@ def draw_on(axes: Axes, shown: Results | Picture, panel: int = 0) -> None:
         figure = axes.get_figure(root=True)
         if figure is not None and figure.get_layout_engine() is not None:
             figure.draw_without_rendering()
-        paper = Paper(axes, highest)
+        paper = Paper(axes, highest, crowded=len(one.dots) > MOST_NAMED)
         if aside is not None:
             _head_aside(paper, aside, shown)
         _draw_panel(paper, axes, aside, shown, one, legend=True)
@@ -123,12 +122,13 @@ def _draw(shown: Picture) -> Figure:
 
     columns = min(2, len(shown.panels))
     rows = math.ceil(len(shown.panels) / columns)
-    most = max(max(len(panel.placed), len(panel.resident)) for panel in shown.panels)
+    named = [panel for panel in shown.panels if len(panel.dots) <= MOST_NAMED]
+    most = max((max(len(panel.placed), len(panel.resident)) for panel in named), default=MOST_NAMED // 2)
     height = min(_TALLEST, max(5.4, 0.12 * most + 2.4))
     width = 9.6 if columns == 1 else 7.0
     strip = _strip_width(shown.panels)
     total_width = _LEFT + columns * (width + strip) + (columns - 1) * _GAP + _RIGHT
-    remarks = [line for remark in shown.remarks for line in textwrap.wrap(remark, int(total_width * 16.5))]
+    remarks = [line for remark in shown.remarks for line in _wrapped(remark, total_width - 0.3)]
     foot = _FOOT + _REMARK_LINE * len(remarks) + (0.12 if remarks else 0)
     total_height = _HEAD + rows * height + (rows - 1) * _BETWEEN + foot
     figure = Figure(figsize=(total_width, total_height))
@@ -151,12 +151,28 @@ def _draw(shown: Picture) -> Figure:
         _prepare(axes, shown, panel, limits, first=column == 0)
         if aside is not None:
             _prepare_aside(aside, shown, limits)
-        _draw_panel(Paper(axes), axes, aside, shown, panel, legend=False)
+        paper = Paper(axes, crowded=len(panel.dots) > MOST_NAMED)
+        _draw_panel(paper, axes, aside, shown, panel, legend=False)
     _head(figure, shown, total_height)
     for number, line in enumerate(remarks):
         y = (foot - _FOOT - _REMARK_LINE * (number + 0.5)) / total_height
         figure.text(0.1 / total_width, y, line, fontsize=style.FONT, va="center", gid="remark")
     return figure
+
+
+def _wrapped(text: str, inches: float) -> list[str]:
+    """Return a text in lines of at most this width."""
+    space = inches_of(" ")
+    lines: list[list[str]] = [[]]
+    room = inches
+    for word in text.split():
+        width = inches_of(word)
+        if lines[-1] and width > room:
+            lines.append([])
+            room = inches
+        lines[-1].append(word)
+        room -= width + space
+    return [" ".join(line) for line in lines]
 
 
 def _strip_width(panels: Sequence[Panel]) -> float:
@@ -170,7 +186,7 @@ def _strip_width(panels: Sequence[Panel]) -> float:
         1.1,
         _STRIP_GAP
         + (min(most, _STRIP_COLUMNS) + 1.5) * marker
-        + max((inches_of(dot.text) for dot in residents), default=0),
+        + max((inches_of(dot.text) for dot in residents if len(residents) <= MOST_NAMED), default=0),
     )
 
 
@@ -215,7 +231,11 @@ def _draw_panel(
     if legend:
         _legend_inside(paper, axes, shown, panel)
     label_ceilings(paper, axes, panel, apart=shown.slopes_apart)
-    unnamed = _draw_names(paper, aside, [dot for dot in panel.dots if dot.text])
+    if paper.crowded:
+        paper.draw_crowd()
+        unnamed = len(panel.dots)
+    else:
+        unnamed = _draw_names(paper, aside, [dot for dot in panel.dots if dot.text])
     if unnamed:
         axes.set_title(
             f"{unnamed} of {len(panel.dots)} kernels not named for lack of room",
@@ -355,8 +375,7 @@ def _draw_names(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> int:
     """
     if aside is not None:
         dots = _draw_column(paper, aside, dots)
-    unnamed = max(0, len(dots) - MOST_NAMED)
-    dots = dots[:MOST_NAMED]
+    unnamed = 0
     spots = paper.filled
     texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in dots]
     requests = []

@@ -35,11 +35,12 @@ Row = dict[str, Any]
 class Rows:
     """Dots, ceilings, and the limits of the axes in FLOP per byte and GFLOP/s.
 
-    A dot is one kernel at one boundary; its keys that begin with ``tip`` are what is shown where one points.
-    A ceiling has two rows, its ends.
+    A dot is one kernel at one boundary; a ceiling has two rows, its ends. ``tips`` has one row a kernel, with
+    its ``key``: what is shown where one points, with its sentence, all as texts.
     """
 
     dots: tuple[Row, ...]
+    tips: tuple[Row, ...]
     roofs: tuple[Row, ...]
     x_limits: tuple[float, float]
     y_limits: tuple[float, float]
@@ -56,29 +57,24 @@ def rows(shown: Sequence[Panel], results: Results) -> Rows:
     for row in roofs:
         _clip(row, x_limits)
     _choose_labels(roofs, y_limits)
-    return Rows(tuple(dots), tuple(roofs), x_limits, y_limits)
+    tips = tuple(_tips(results.kernels[dot.key], dot.key, results) for panel in shown for dot in panel.dots)
+    return Rows(tuple(dots), tips, tuple(roofs), x_limits, y_limits)
 
 
 def _dots(panel: Panel, results: Results) -> Iterator[Row]:
     """Return a row for each boundary of each kernel; intensities of kernels without traffic come later."""
     for dot in panel.dots:
         kernel = results.kernels[dot.key]
-        placed = kernel.placement
         row: Row = {
             "panel": panel.title,
             "key": dot.key,
             "kernel": names.printable(names.shortened([dot.name], 80)[dot.name]),
             "gflops": units.giga(dot.flops_per_second),
             "bound": style.BOUNDS[dot.bound].words,
-            "sentence": names.printable(whole_sentence(kernel, results.machine)),
             "declared_intensity": None,
             "declared_gflops": None,
             "gflops_low": None,
             "gflops_high": None,
-            "tip FLOP/s": units.flop_rate(dot.flops_per_second),
-            "tip held back by": BOUNDS[dot.bound] if dot.bound else units.MISSING,
-            "tip of that roof": units.percent(placed.fraction if placed is not None else None),
-            **_numbers(kernel, results),
         }
         if dot.origin is not None and dot.origin[0] is not None:
             row["declared_intensity"], row["declared_gflops"] = dot.origin[0], units.giga(dot.origin[1])
@@ -89,7 +85,7 @@ def _dots(panel: Panel, results: Results) -> Iterator[Row]:
         for level in views.LEVELS:
             moved = views.level_bytes(kernel, level).value
             if level == "dram" and dot.intensity is None:
-                found.append(row | {"level": NO_TRAFFIC, "intensity": None, "tip FLOP per byte": NO_TRAFFIC})
+                found.append(row | {"level": NO_TRAFFIC, "intensity": None, "FLOP per byte": NO_TRAFFIC})
             elif moved:
                 intensity = flops / moved
                 text = units.intensity(intensity)
@@ -98,22 +94,29 @@ def _dots(panel: Panel, results: Results) -> Iterator[Row]:
                     | {
                         "level": LEVELS[level],
                         "intensity": intensity,
-                        "tip FLOP per byte": text,
+                        "FLOP per byte": text,
                     }
                 )
         for number, one in enumerate(found):
             yield one | {"outermost": number + 1 == len(found)}
 
 
-def _numbers(kernel: KernelResult, results: Results) -> Row:
+def _tips(kernel: KernelResult, key: int, results: Results) -> Row:
     """Return every number of a kernel with its source, as a tooltip shows it."""
-    found: Row = {}
+    placed = kernel.placement
+    speed = None if placed is None else placed.flops_per_second
+    bound = None if placed is None else placed.bound
+    found: Row = {
+        "in a sentence": whole_sentence(kernel, results.machine),
+        "FLOP/s": units.flop_rate(speed),
+        "held back by": BOUNDS[bound] if bound else units.MISSING,
+        "of that roof": units.percent(placed.fraction if placed is not None else None),
+    }
     for one in origins(kernel, results):
         text = f"{one.value} ({one.how}: {one.source}{'; ' + one.note if one.note else ''})"
-        key = f"tip {one.what}"
         # the numbers of a second counter stand behind those of the first
-        found[key] = f"{found[key]}; {text}" if key in found else text
-    return {key: names.printable(text) for key, text in found.items()}
+        found[one.what] = f"{found[one.what]}; {text}" if one.what in found else text
+    return {"key": key, **{name: names.printable(text) for name, text in found.items()}}
 
 
 def _roofs(panel: Panel, results: Results) -> Iterator[Row]:

@@ -25,6 +25,7 @@ from .panels import (
     group_of,
     highest_first,
     label,
+    listed,
     panel_title,
     picture,
     readable,
@@ -196,8 +197,8 @@ def overlaid(before: Results, after: Results, names: tuple[str, str] = ("before"
         )
     later = {_identity(kernel) for kernel in after.kernels}
     gone = [shortened(one.label) for key, one in earlier.items() if key not in later]
-    notes = [f"Only in {names[1]}: {', '.join(missing)}."] if missing else []
-    notes += [f"Only in {names[0]}: {', '.join(gone)}."] if gone else []
+    notes = [f"Only in {names[1]}: {listed(missing)}."] if missing else []
+    notes += [f"Only in {names[0]}: {listed(gone)}."] if gone else []
     return replace(
         shown,
         title=f"{shown.title}, {names[0]} and {names[1]}",
@@ -355,7 +356,7 @@ def _without(results: Results, panels: Sequence[Panel]) -> list[str]:
         for key, kernel in enumerate(results.kernels)
         if key not in there and dot_of(kernel, key) is not None
     ]
-    return [f"Not placed: {', '.join(missing)}."] if missing else []
+    return [f"Not placed: {listed(missing)}."] if missing else []
 
 
 def _lower(text: str) -> str:

@@ -43,10 +43,19 @@ def test_a_kernel_has_a_dot_at_every_boundary_with_every_number_and_its_source()
     assert [row["level"] for row in dots if row["outermost"]] == ["DRAM"]
     (dram,) = [row for row in dots if row["level"] == "DRAM"]
     assert dram["declared_intensity"] == pytest.approx(2 / 24)
-    assert dram["tip bytes read from DRAM"] == "480 MB (modelled: instrument: cache model, LRU, 32 MiB L3)"
-    assert dram["tip time of one call"] == "12.5 ms (measured: median of 3 samples; 12.4 ms to 12.6 ms)"
-    assert dram["tip FLOP/s"] == "3.20 GFLOP/s"
-    assert dram["sentence"].startswith("Intensity 0.0833 declared, 0.0625 true")
+    assert dram["FLOP per byte"] == "0.0625"
+    (tips,) = found(whole(everywhere())).tips
+    assert tips["key"] == dram["key"]
+    assert tips["bytes read from DRAM"] == "480 MB (modelled: instrument: cache model, LRU, 32 MiB L3)"
+    assert tips["time of one call"] == "12.5 ms (measured: median of 3 samples; 12.4 ms to 12.6 ms)"
+    assert tips["FLOP/s"] == "3.20 GFLOP/s"
+    assert tips["in a sentence"].startswith("Intensity 0.0833 declared, 0.0625 true")
+
+
+def test_data_stand_in_a_specification_once() -> None:
+    spec = json.dumps(interactive.spec(whole(everywhere())))
+    assert spec.count("median of 3 samples") == 1
+    assert spec.count('"level": "L1"') == 1 + len([1 for one in LEVEL_CEILINGS if one.level == "l1"]) * 2
 
 
 def test_a_kernel_without_dram_traffic_stands_at_the_edge() -> None:

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
@@ -217,15 +218,19 @@ def test_kernels_of_the_same_name_both_have_one() -> None:
     assert faults(figure) == []
 
 
-def test_of_very_many_kernels_the_picture_says_how_many_have_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_kernels_none_is_named_and_the_picture_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roofline, "MOST_NAMED", 20)
-    figure = roofline.draw(
-        results(*(replace(result(f"k{i}"), placement=p) for i, p in enumerate(spread(50))))
-    )
-    assert len(gids(figure, "filled:")) == 50
-    assert len(names(figure)) == 20
-    assert figure.axes[0].get_title(loc="right") == "30 of 50 kernels not named for lack of room"
+    placements = spread(50)
+    kernels = [replace(result(f"k{i}"), placement=p) for i, p in enumerate(placements)]
+    figure = roofline.draw(results(*kernels))
+    drawn = np.vstack([line.get_xydata() for _, line in gids(figure, "filled:")])
+    expected = np.array([(p.intensity or 0, (p.flops_per_second or 0) / 1e9) for p in placements])
+    np.testing.assert_allclose(drawn[drawn[:, 0].argsort()], expected)
+    assert names(figure) == []
+    assert figure.axes[0].get_title(loc="right") == "50 of 50 kernels not named for lack of room"
     assert faults(figure) == []
+    (arrows,) = [one for one in figure.findobj(LineCollection) if one.get_alpha() == 0.45]
+    assert len(arrows.get_segments()) == 50
 
 
 def spread(count: int) -> list[Placement]:
@@ -327,6 +332,20 @@ def test_what_has_no_place_is_written_below() -> None:
         "No FLOPs, so no place on a roofline: copy (41 % of DRAM).",
         "Failed: spoiled (crash).",
     ]
+
+
+def test_what_is_written_below_stays_on_the_picture_however_much_it_is() -> None:
+    wide = measurement(0, (traffic("a", read=8 * N, write=8 * N),))
+    figure = roofline.draw(results(*(result(f"MEMORY_MOVE_{i:03}", counted=wide) for i in range(200))))
+    below = [text for text in all_texts(figure) if text.get_gid() == "remark"]
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    assert len(below) > 1
+    assert "and 176 others" in below[-1].get_text()
+    for text in below:
+        box = text.get_window_extent(renderer)
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0
 
 
 @pytest.mark.parametrize(
