@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,13 +177,30 @@ def choose(threads: Threads = "all", memory: bool = True) -> _Counting:
         found.reasons["dram"] = "; ".join(dict.fromkeys(sources.tried)) or "no PMU counts memory traffic here"
     else:
         found.reasons["dram"] = "not asked for (memory=False)"
-    if threads == "own" and found.dram is not None:
-        found.dram = None
-        found.reasons["dram"] = "not counted with threads='own'"
+    if threads == "own":
+        if found.dram is not None:
+            found.dram = None
+            found.reasons["dram"] = "not counted with threads='own'"
+        for name in ("instructions", "cycles", "flops"):
+            setattr(found, name, _readable(getattr(found, name)))
     hardware = [term.event for term in plan.instructions if term.event not in found.refused]
     if not hardware:
         found.software = SOFTWARE
     return found
+
+
+def _readable(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Return the terms with events that may be read from user space: Arm's PMUs have to be asked for that."""
+    from .count.pmus import discover
+
+    asked = {pmu.name: pmu.words({"rdpmc": 1})[1] for pmu in discover() if "rdpmc" in pmu.format}
+    return tuple(
+        replace(
+            term,
+            event=replace(term.event, config1=term.event.config1 | asked.get(term.event.pmu, 0)),
+        )
+        for term in terms
+    )
 
 
 def events_of(found: _Counting) -> list[Event]:
