@@ -56,14 +56,15 @@ def grid(comparisons: Sequence[RunComparison]) -> Grid:
         Heading("findings_new", "findings new", False),
     ]
     rows = []
+    plain = names.all_readable(label for comparison in comparisons for label in _labels(comparison))
     for number, comparison in enumerate(comparisons, 1):
         run = [_word(f"{number}: {comparison.after.created}")] if several else []
         rows += [
-            (_word(names.readable(one.label)), *run, *_cells(one.before, one.after, one), *_said(one))
+            (_word(plain[one.label]), *run, *_cells(one.before, one.after, one), *_said(one))
             for one in comparison.kernels
         ]
         for before, after in _alone(comparison):
-            label = names.readable(before.label if before is not None else _label(after))
+            label = plain[before.label if before is not None else _label(after)]
             cells = (_word(label), *run, *_cells(before, after, None), _word(None), _word(None), _word(None))
             rows.append(cells)
     return Grid(tuple(headings), tuple(rows))
@@ -72,6 +73,11 @@ def grid(comparisons: Sequence[RunComparison]) -> Grid:
 def _alone(comparison: RunComparison) -> Iterator[tuple[KernelResult | None, KernelResult | None]]:
     yield from ((kernel, None) for kernel in comparison.only_before)
     yield from ((None, kernel) for kernel in comparison.only_after)
+
+
+def _labels(comparison: RunComparison) -> Iterator[str]:
+    yield from (one.label for one in comparison.kernels)
+    yield from (kernel.label for kernel in (*comparison.only_before, *comparison.only_after))
 
 
 def _label(kernel: KernelResult | None) -> str:
@@ -222,7 +228,8 @@ def _stacked(comparison: RunComparison, width: int) -> tuple[list[str], list[str
         rows.append([pairs[0], _verdict(one), *pairs[1:]])
     rest, _ = aligned(headings[1:], numeric[1:], rows, 2)
     room = max(width - len(rest[-1]) - 2, 10)
-    labels = [printable(names.readable(one.label)) for one in comparison.kernels]
+    plain = names.all_readable(one.label for one in comparison.kernels)
+    labels = [printable(plain[one.label]) for one in comparison.kernels]
     cut = names.shortened(labels, room)
     return aligned(
         headings, numeric, [[cut[label], *row] for label, row in zip(labels, rows, strict=True)], 2

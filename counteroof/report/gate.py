@@ -74,11 +74,12 @@ def junit(report: Report) -> str:
         hostname=printable(report.results.machine.name),
         time="0",
     )
+    plain = names.all_readable(item.kernel for item in report.items)
     for item in report.items:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            classname=f"counteroof.{printable(names.readable(item.kernel))}",
+            classname=f"counteroof.{printable(plain[item.kernel])}",
             name=item.quantity,
             time="0",
         )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from counteroof import names
 from counteroof.compare import RunComparison, compare
 from counteroof.report import comparison, forms
 from counteroof.results import FindingResult, Results, Seconds
@@ -152,3 +153,14 @@ def test_documents_have_the_table_and_what_stands_below(found: RunComparison) ->
     assert "<strong>faster</strong>" in comparison.document(forms.html, [found])
     assert r"\textbf{faster}" in comparison.document(forms.latex, [found])
     assert json.loads(forms.json(comparison.grid([found])))[0]["verdict"] == "faster"
+
+
+def test_many_names_are_made_readable_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = names.demangle
+    monkeypatch.setattr(names, "demangle", lambda all_: calls.append(1) or real(all_))
+    run = results(*(result(f"_Z{len(f'k{i}')}k{i}i") for i in range(20)))
+    found = compare(run, run)
+    assert [row["kernel"] for row in forms.records(comparison.grid([found]))][7] == "k7(int)"
+    drawn(120, found)
+    assert len(calls) <= 3

@@ -5,6 +5,9 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
+import pytest
+
+from counteroof import names
 from counteroof.check import Report, check
 from counteroof.count.base import Count
 from counteroof.report import gate
@@ -70,3 +73,15 @@ def test_junit_has_a_case_for_each_quantity_of_each_kernel() -> None:
 def test_junit_is_wellformed_whatever_the_name() -> None:
     root = ElementTree.fromstring(gate.junit(report()))
     assert "counteroof.f<&\"'>??" in {case.get("classname") for case in root.iter("testcase")}
+
+
+def test_many_names_are_made_readable_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = names.demangle
+    monkeypatch.setattr(names, "demangle", lambda all_: calls.append(1) or real(all_))
+    run = results(*(result(f"_Z{len(f'k{i}')}k{i}i") for i in range(20)))
+    found = check(run, run)
+    text = gate.junit(found)
+    assert 'classname="counteroof.k7(int)"' in text
+    gate.text(found, everything=True)
+    assert len(calls) == 2
