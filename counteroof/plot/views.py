@@ -162,8 +162,8 @@ def at_core(ceiling: Ceiling, machine: Machine) -> Ceiling | None:
 def overlaid(before: Results, after: Results, names: tuple[str, str] = ("before", "after")) -> Picture:
     """Return the picture of two runs: hollow where a kernel was, filled where it is, an arrow between.
 
-    Kernels are the same if label, precision and threads are. The roofs are those of ``after``; the two that
-    form the roof of ``before`` are dotted where they differ by more than 2 %.
+    Kernels are the same if label, sizes, precision, threads and the state of the caches are. The roofs are
+    those of ``after``; the two that form the roof of ``before`` are dotted where they differ by over 2 %.
 
     Raises
     ------
@@ -193,11 +193,13 @@ def overlaid(before: Results, after: Results, names: tuple[str, str] = ("before"
     if not both:
         raise BadInput(
             f"{names[0]} and {names[1]} have no kernel in common that both can place "
-            f"({_some(before)}; {_some(after)}); compare runs of the same kernels"
+            f"({_some(before)}; {_some(after)}); take runs of the same kernels at the same sizes"
         )
     later = {_identity(kernel) for kernel in after.kernels}
     gone = [shortened(one.label) for key, one in earlier.items() if key not in later]
-    notes = [f"Only in {names[1]}: {listed(missing)}."] if missing else []
+    here, there = (f"{run.machine.name} ({run.machine.cpu})" for run in (after, before))
+    notes = [f"{names[0]} was on another machine: {there}."] if here != there else []
+    notes += [f"Only in {names[1]}: {listed(missing)}."] if missing else []
     notes += [f"Only in {names[0]}: {listed(gone)}."] if gone else []
     return replace(
         shown,
@@ -261,7 +263,7 @@ def _along(kernels: Sequence[KernelResult], dots: Sequence[Dot]) -> list[Dot]:
     threads = len({kernel.threads for kernel in kernels}) > 1
     found = []
     for number, (kernel, dot) in enumerate(zip(kernels, dots, strict=True)):
-        parts = [f"{name}={units.count(kernel.params.get(name))}" for name in varied]
+        parts = [f"{name}={_size(kernel.params.get(name))}" for name in varied]
         parts += [f"{kernel.threads} thread{'s' if kernel.threads > 1 else ''}"] if threads else []
         words = ", ".join(parts) if parts else ""
         text = (
@@ -269,6 +271,13 @@ def _along(kernels: Sequence[KernelResult], dots: Sequence[Dot]) -> list[Dot]:
         )
         found.append(replace(dot, text=text, origin=None))
     return found
+
+
+def _size(value: float | int | None) -> str:
+    """Return a size in full if it is short: 4096 and 4097 are not the same to a cache."""
+    if isinstance(value, int) and abs(value) < 10**7:
+        return str(value)
+    return units.count(value)
 
 
 def _speed_up(before: KernelResult, after: KernelResult) -> float | None:
@@ -363,8 +372,8 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _identity(kernel: KernelResult) -> tuple[str, str, int]:
-    return (kernel.label, *group_of(kernel))
+def _identity(kernel: KernelResult) -> tuple[object, ...]:
+    return (kernel.label, tuple(sorted(kernel.params.items())), kernel.cache, *group_of(kernel))
 
 
 def _some(results: Results) -> str:

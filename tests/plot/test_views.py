@@ -175,6 +175,19 @@ def test_roofs_that_differ_between_the_runs_are_kept() -> None:
     ]
 
 
+def test_another_size_is_another_kernel() -> None:
+    small = replace(result("a"), params={"n": 10})
+    with pytest.raises(BadInput, match="at the same sizes"):
+        views.overlaid(results(small), results(result("a")))
+
+
+def test_another_machine_is_named() -> None:
+    before = results(result("a"))
+    before = replace(before, machine=replace(before.machine, name="an older machine"))
+    remarks = views.overlaid(before, results(result("a")), ("old", "new")).remarks
+    assert "old was on another machine: an older machine (AMD EPYC)." in remarks
+
+
 def test_runs_with_nothing_in_common_are_refused() -> None:
     with pytest.raises(BadInput, match=r"one and two have no kernel in common .*\(a; b\)"):
         views.overlaid(results(result("a")), results(result("b")), ("one", "two"))
@@ -185,11 +198,11 @@ def sized(name: str, n: int, threads: int = 1) -> KernelResult:
 
 
 def test_sizes_of_a_kernel_are_joined_in_their_order() -> None:
-    shown = views.paths(results(sized("a", 3000), sized("b", 5), sized("a", 200), sized("a", 10_000)))
+    shown = views.paths(results(sized("a", 4096), sized("b", 5), sized("a", 200), sized("a", N)))
     (panel,) = shown.panels
     assert panel.paths == ((2, 0, 3),)
     texts = {dot.key: dot.text for dot in panel.dots}
-    assert texts == {2: "a n=200", 0: "n=3.00 k", 3: "n=10.0 k", 1: "b"}
+    assert texts == {2: "a n=200", 0: "n=4096", 3: "n=20.0 M", 1: "b"}
     assert all(dot.origin is None for dot in panel.dots)
 
 
