@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..count.base import Count, unavailable
 from ..errors import BadInput
-from ..machine.model import Ceiling
+from ..machine.model import NOT_MEASURED, Ceiling
 from ..results import KernelResult, Results
 from . import events
 from .imported import (
@@ -31,7 +31,6 @@ from .imported import (
     product,
     result,
     results,
-    shown,
 )
 
 COUNTER = "ncu"
@@ -321,35 +320,37 @@ def _bytes(launch: Launch, seconds: Said | None) -> dict[str, Count]:
 
 def _ceilings(launch: Launch) -> Iterator[Ceiling]:
     """Give the peaks of the roofline sections, as far as the file has them."""
+    core = next(
+        (
+            float(said.value)
+            for unit in ("sm", "smsp")
+            if (said := launch.metrics.get(f"{unit}__cycles_elapsed.avg.per_second")) is not None
+        ),
+        None,
+    )
     memory = launch.metrics.get("dram__bytes.sum.peak_sustained")
     clock = launch.metrics.get("dram__cycles_elapsed.avg.per_second")
     if memory is not None and clock is not None:
-        yield _ceiling("DRAM peak", "bandwidth", memory.value * clock.value, level="dram")
+        yield _ceiling("DRAM peak", memory.value * clock.value, core, level="dram")
     for letter, precision in _LANES.items():
         for unit in ("sm", "smsp"):
             name = f"{unit}__sass_thread_inst_executed_op_{letter}fma_pred_on"
             each = launch.metrics.get(f"{name}.sum.peak_sustained")
             twice = launch.metrics.get(f"derived__{name}_x2")
             clock = launch.metrics.get(f"{unit}__cycles_elapsed.avg.per_second")
-            said = agreed(
-                f"the {precision} peak of {launch.kernel}",
-                [each.times(2) if each else None, twice],
-                slack=_SLACK,
-            )
+            whose = f"the {precision} peak of {launch.kernel}"
+            said = agreed(whose, [each.times(2) if each else None, twice], slack=_SLACK)
             if said is not None and clock is not None:
-                yield _ceiling(
-                    f"{precision} FMA peak", "compute", said.value * clock.value, precision=precision
-                )
+                yield _ceiling(f"{precision} FMA peak", said.value * clock.value, core, precision=precision)
                 break
 
 
 def _ceiling(
-    name: str, kind: str, value: float, *, level: str | None = None, precision: str | None = None
+    name: str, value: float, clock_hz: float | None, *, level: str | None = None, precision: str | None = None
 ) -> Ceiling:
-    assert kind in ("bandwidth", "compute")
     return Ceiling(
         name=name,
-        kind="compute" if kind == "compute" else "bandwidth",
+        kind="compute" if level is None else "bandwidth",
         value=value,
         median=value,
         samples=(value,),
@@ -357,8 +358,9 @@ def _ceiling(
         isa="GPU",
         level=level,
         precision=precision,
-        fma=True if kind == "compute" else None,
+        fma=True if level is None else None,
+        clock_hz=clock_hz,
         clock_source="of the launch, as the profiler saw it",
-        convention="bytes at DRAM" if kind == "bandwidth" else "arith",
-        note=f"a peak by the profiler ({shown(value)}), not measured",
+        convention="arith" if level is None else "bytes at DRAM",
+        note=f"a peak by the profiler, {NOT_MEASURED}",
     )

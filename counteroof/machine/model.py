@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+NOT_MEASURED = "not measured"
+"""In a ceiling's note: it is a peak by another tool."""
+
 Fill = Literal["inclusive", "non-inclusive", "victim"]
 
 
@@ -87,6 +90,11 @@ class Ceiling:
     mix: str = ""
     note: str = ""
     measured: str | None = None
+
+    @property
+    def peak(self) -> bool:
+        """Whether it is what a tool says the hardware can do, and was not measured."""
+        return NOT_MEASURED in self.note
 
 
 @dataclass(frozen=True)

@@ -194,3 +194,10 @@ def test_mangled_names_are_readable_in_every_picture() -> None:
         for dot in one.panels[0].dots:
             assert dot.name.startswith("axpy(double, double*, double*)")
             assert "_Z" not in dot.text
+
+
+def test_peaks_by_another_tool_are_not_called_measured() -> None:
+    roofs = tuple(replace(one, note="a peak by the profiler, not measured") for one in CEILINGS)
+    subtitle = picture(results(kernel("a"), ceilings=roofs)).subtitle
+    assert "roofs are peaks by another tool, not measured" in subtitle
+    assert "roofs measured" not in subtitle
