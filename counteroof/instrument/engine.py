@@ -131,13 +131,27 @@ class Engine:
         fault = self._ffi.new("struct instrument_fault *")
         self.others.take_over()
         status = self._lib.instrument_call(function, frame, result, float_result, fault)
-        if status == -7:
-            error = self._translator.failure
-            raise CounteroofError(f"the translator failed: {error!r}") from error
-        if status == -6:
-            raise self._unsupported(fault)
-        self._check(status)
+        if status:
+            raise self._failure(status, fault)
+        self.check()
         return result[0], float_result[0]
+
+    def check(self) -> None:
+        """Raise if code that nobody could be told of came to something the engine cannot do, since the last
+        reset: it went on natively, uncounted.
+
+        That is code of other threads than the one :meth:`call` was called on, and what native code calls by
+        an :meth:`entry`.
+
+        Raises
+        ------
+        KernelFailed, CounteroofError
+            As :meth:`call` does.
+        """
+        fault = self._ffi.new("struct instrument_fault *")
+        status = self._lib.instrument_gave_up(fault)
+        if status:
+            raise self._failure(status, fault)
 
     def runs_natively(self, function: int) -> bool:
         """Tell whether the function at an address is one that is never translated."""
@@ -249,12 +263,17 @@ class Engine:
         rule: FlopRule | None = self._rule_for(instruction)
         return rule.mask_lanes if rule is not None and rule.masked else 0
 
-    def _unsupported(self, fault: Any) -> KernelFailed:
+    def _failure(self, status: int, fault: Any) -> CounteroofError:
+        if status == -7:
+            error = self._translator.failure
+            made = CounteroofError(f"the translator failed: {error!r}")
+            made.__cause__ = error
+            return made
+        if status != -6:
+            return CounteroofError(STATUS.get(status, f"the engine returned {status}"))
         found = self._translator.original(fault.host)
         why = found[0].unsupported if found else f"code at {fault.host:#x}"
-        return KernelFailed(
-            "unsupported", f"the engine cannot run this: {why}, in {describe(fault.block_guest)}"
-        )
+        return KernelFailed("unsupported", f"the engine cannot run this: {why}, in {describe(fault.guest)}")
 
     def _check(self, status: int) -> None:
         if status:

@@ -34,7 +34,7 @@ def hooked(engine: Engine, *callables: Any) -> Iterator[None]:
     Parameters
     ----------
     engine
-        A running engine. A hooked call that comes to code which the engine cannot run ends the process.
+        A running engine.
     callables
         Built-in functions and methods, Cython functions, and NumPy's universal functions (whose inner loops
         run under the engine).
@@ -43,6 +43,9 @@ def hooked(engine: Engine, *callables: Any) -> Iterator[None]:
     ------
     ValueError
         If one of them is not made of C functions that can be exchanged.
+    KernelFailed
+        At the end of the context, if a hooked call came to code that the engine cannot run: the rest of the
+        call ran natively, uncounted.
     """
     with Memory() as memory:
         found = (place for item in callables for place in _function_pointers(item, memory))
@@ -56,6 +59,7 @@ def hooked(engine: Engine, *callables: Any) -> Iterator[None]:
     finally:
         for place, function in zip(places, before, strict=True):
             ctypes.c_uint64.from_address(place).value = function
+    engine.check()
 
 
 def capsule_function(capsule: Any) -> int:

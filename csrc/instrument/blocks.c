@@ -227,6 +227,7 @@ void instrument_reset(void) {
     instrument_reset_accesses();
     instrument_reset_partials();
     instrument_forget_threads();
+    instrument_forget_gave_up();
 }
 
 struct block *instrument_block_of(uint64_t host) {

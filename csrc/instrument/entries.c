@@ -26,7 +26,13 @@ __attribute__((visibility("hidden"))) void instrument_entering(struct saved_regi
     uint64_t *return_address = (uint64_t *)(registers + 1) + 16; /* above the red zone */
     if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) /* frames that a longjmp left behind lie below the present stack */
         while (s->entry_top > s->entry_bottom && s->entry_top[-1].stack <= (uint64_t)return_address) s->entry_top--;
-    if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) instrument_escape(s, -5);
+    if (s->entry_top - s->entry_bottom == SHADOW_DEPTH) {
+        instrument_give_up(s, -5, 0, registers->r11);
+        instrument_end(s, 0);
+        s->busy = 0;
+        errno = kept;
+        return;
+    }
     s->entry_top->stack = (uint64_t)return_address;
     s->entry_top->address = *return_address;
     s->entry_top++;

@@ -79,10 +79,11 @@ struct instrument_change {
 /* How often a thread left a block before the instruction at a place, so that only those before it ran. */
 struct instrument_partial { uint32_t thread, block, place, unused; uint64_t times; };
 
-/* Where a call ended that met code that cannot be translated. */
+/* Where the engine met something it cannot do. */
 struct instrument_fault {
-    uint64_t host;        /* the trap */
-    uint64_t block_guest; /* the original address */
+    uint64_t host;        /* the trap, if it was code that cannot be translated */
+    uint64_t guest;       /* the original address */
+    int32_t status;
 };
 
 /* Offsets from the GS base that translated code uses. */
@@ -115,6 +116,9 @@ void instrument_forget(void);
 uint64_t instrument_entry(uint64_t function);
 int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *result, double *float_result,
                     struct instrument_fault *fault);
+/* The status with which a thread was left to go on natively since the last reset, 0 if none was: one whose caller cannot be
+   told. Fills `fault`. */
+int instrument_gave_up(struct instrument_fault *fault);
 uint32_t instrument_consumer_thread(void);
 int instrument_stop_thread(uint32_t thread, uint64_t *frames, uint32_t room, uint64_t *stack);
 int instrument_decide(uint32_t take);

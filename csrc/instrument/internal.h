@@ -107,7 +107,8 @@ void instrument_free_entries(void);
 
 /* runtime.c */
 uint64_t instrument_block_signals(void);
-void instrument_escape(struct state *state, int status);
+void instrument_give_up(struct state *state, int status, uint64_t host, uint64_t guest);
+void instrument_forget_gave_up(void);
 void instrument_begin(struct state *state);
 void instrument_end(struct state *state, uint64_t safe_guest);
 
@@ -142,6 +143,7 @@ void instrument_submit(struct state *state, uint64_t *end);
 struct state *instrument_all_states(void);
 void instrument_free_states(void);
 void instrument_change_gs(struct state *state, uint64_t base);
+void instrument_restore_gs(const struct state *state);
 int instrument_in_child(void); /* whether this process is not the one that counts */
 struct state *instrument_take_thread(void); /* the same in a signal handler, for a thread that waits */
 uint64_t instrument_signal_stack_bytes(void);

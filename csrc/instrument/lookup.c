@@ -142,7 +142,10 @@ void instrument_resolve_target(struct state *s, struct saved_registers *register
             else
                 host = translate(target);
         }
-        if (!host) instrument_escape(s, -7);
+        if (!host) {
+            instrument_give_up(s, -7, 0, target);
+            return;
+        }
         if (host == WILD) {
             resolve_wild(s, registers);
             return;

@@ -40,12 +40,49 @@ void instrument_end(struct state *s, uint64_t safe_guest) {
     }
 }
 
-void instrument_escape(struct state *s, int status) {
-    s->escape_status = status;
-    if (s->escape) siglongjmp(*s->escape, 1);
-    static const char text[] = "counteroof: the engine met something it cannot run, on a thread it was not called on\n";
-    if (write(2, text, sizeof text - 1) < 0) abort();
-    abort(); /* there is nothing to return to */
+static struct instrument_fault gave_up; /* the first time a thread had to be left alone; status 0: none was */
+
+int instrument_gave_up(struct instrument_fault *fault) {
+    *fault = gave_up;
+    return gave_up.status;
+}
+
+void instrument_forget_gave_up(void) { gave_up.status = 0; }
+
+/* Give native code its return addresses back, wherever they were exchanged for ways back to us and still are. */
+static void unhook(struct state *s) {
+    for (const struct shadow_frame *f = s->entry_top; f-- > s->entry_bottom;) {
+        uint64_t *place = (uint64_t *)f->stack;
+        if (*place == (uint64_t)instrument_leave) *place = f->address;
+    }
+    for (const struct shadow_frame *f = s->native_top; f-- > s->native_bottom;) {
+        uint64_t *place = (uint64_t *)f->stack - 1; /* where the native function's own return address is */
+        if (instrument_in_code_cache(*place)) *place = f->address;
+    }
+    s->entry_top = s->entry_bottom;
+    s->native_top = s->native_bottom;
+}
+
+/* This thread came to something that the engine cannot do. In a call by instrument_call, that ends with the status. Else
+   there is nobody to tell: the thread goes on natively, uncounted, with what is to be done next at s->jump, and it is told
+   later. */
+void instrument_give_up(struct state *s, int status, uint64_t host, uint64_t guest) {
+    struct instrument_fault fault = {host, guest, status};
+    if (s->escape) {
+        *s->fault = fault;
+        s->escape_status = status;
+        siglongjmp(*s->escape, 1);
+    }
+    int none = 0;
+    static int taken;
+    if (__atomic_compare_exchange_n(&taken, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (!gave_up.status) gave_up = fault;
+        __atomic_store_n(&taken, 0, __ATOMIC_RELEASE);
+    }
+    instrument_submit(s, s->buffer);
+    unhook(s);
+    s->jump = guest;
+    __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- start, call, stop ---- */

@@ -275,10 +275,11 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     }
     int translated = b != NULL;
     if (s && s->wild && host == s->wild) translated = 1;
-    if (b && b->info.unsupported && s->escape) {
-        s->fault->block_guest = b->info.guest;
-        s->fault->host = host;
-        instrument_escape(s, -6);
+    if (number == SIGILL && b && b->info.unsupported) {
+        instrument_give_up(s, -6, host, b->info.guest);
+        registers[REG_RIP] = (greg_t)b->info.guest;
+        instrument_restore_gs(s);
+        return;
     }
     if (b) {
         instrument_interrupt(s, b, registers);

@@ -123,6 +123,9 @@ void instrument_change_gs(struct state *s, uint64_t base) {
     s->previous_gs = base;
 }
 
+/* For code that goes on natively from a signal's handler. */
+void instrument_restore_gs(const struct state *s) { write_gs(s->previous_gs); }
+
 /* Take a slot that an ended thread left, or make one. */
 static struct state *take_slot(void) {
     struct state *s;

@@ -53,14 +53,18 @@ static void divide(struct state *s, const struct saved_registers *r) {
     uint64_t flags = r->rax == SYS_clone ? r->rdi : 0, stub = instrument_clone_stub(s->target);
     if (r->rax == SYS_clone3) instrument_read(r->rdi, (uint8_t *)&flags, sizeof flags); /* the first member */
     if (flags & CLONE_THREAD) threads_lost++;
-    if (!stub) instrument_escape(s, -5);
+    if (!stub) {
+        instrument_give_up(s, -5, 0, s->target - 2);
+        return;
+    }
     instrument_outside(s, 1);
     s->jump = stub;
 }
 
 /* ---- segments ---- */
 
-/* arch_prctl(code, address): GS is the engine's, and the program's is kept aside. 1: the system is to do it. */
+/* arch_prctl(code, address): GS is the engine's, and the program's is kept aside. 1: the system is to do it, 2: the program
+   goes on natively. */
 static int set_segment(struct state *s, struct saved_registers *r) {
     uint8_t there[8];
     switch (r->rdi) {
@@ -79,7 +83,8 @@ static int set_segment(struct state *s, struct saved_registers *r) {
         r->rax = 0;
         return 0;
     case ARCH_SET_FS:
-        instrument_escape(s, -9);
+        instrument_give_up(s, -9, 0, s->target - 2);
+        return 2;
     }
     return 1;
 }
@@ -140,24 +145,29 @@ __attribute__((visibility("hidden"))) void instrument_system_call(struct saved_r
         break;
     case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3:
         divide(s, r);
-        instrument_end(s, s->target - 2);
-        errno = kept;
-        return;
+        goto leave;
     case SYS_mmap: case SYS_munmap: case SYS_mprotect: case SYS_mremap: case SYS_pkey_mprotect: case SYS_shmat:
     case SYS_shmdt: case SYS_remap_file_pages:
         change_mappings(r);
         break;
     case SYS_arch_prctl:
-        if (!set_segment(s, r)) break;
-        goto program;
+        switch (set_segment(s, r)) {
+        case 0:
+            goto done;
+        case 1:
+            goto program;
+        }
+        goto leave;
     default:
         expect_writes_of(r);
     program:
         s->jump = (uint64_t)instrument_raw_syscall;
+    leave:
         instrument_end(s, s->target - 2);
         errno = kept;
         return;
     }
+done:
     r->rcx = s->target;
     r->r11 = r->flags;
     instrument_resolve_target(s, r);

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from counteroof.count.instrument import count_flops
+from counteroof.errors import KernelFailed
 from counteroof.instrument.engine import Engine
 from counteroof.instrument.hooks import hooked
+from tests.compiled import needs, shared
 
 pytestmark = pytest.mark.x86_64
 
@@ -62,3 +67,80 @@ def test_what_is_no_c_function_is_refused_and_nothing_is_hooked() -> None:
                 pass
         math.sqrt(4)
         assert sum(engine.block_counts()) == 0
+
+
+HARD = """
+#define _GNU_SOURCE
+#include <asm/prctl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern void *PyLong_FromLong(long);
+extern long PyLong_AsLong(void *);
+static char text[] = "text";
+static int compare(const void *a, const void *b) {
+    unsigned long got = 0;
+    if (*(const int *)a == 3) __asm__ volatile(HARD : "+a"(got) : "S"(0) : "memory");
+    return *(const int *)a - *(const int *)b + 0 * got;
+}
+void *function(void *self, void *argument) {
+    int numbers[] = {5, 3, 9, 1};
+    unsigned long got = 0;
+    syscall(SYS_arch_prctl, ARCH_SET_GS, text);
+    qsort(numbers, 4, sizeof *numbers, compare);
+    long sum = PyLong_AsLong(argument) * 3;
+    for (int i = 0; i < 4; i++) sum = sum * 10 + numbers[i];
+    __asm__ volatile(HARD : "+a"(got) : "S"(0) : "memory");
+    syscall(SYS_arch_prctl, ARCH_SET_GS, 0);
+    return PyLong_FromLong(sum * 1000 + got);
+}
+"""
+
+
+class Method(ctypes.Structure):
+    """A PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def built_in(library: ctypes.CDLL) -> Any:
+    """Return a built-in function made of ``function``, which takes one argument."""
+    address = ctypes.cast(library.function, ctypes.c_void_p).value
+    method = Method(b"function", address, 8, None)  # METH_O
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    library.method = method  # it has to live as long
+    return make(ctypes.addressof(method), None, None)
+
+
+@needs("gcc")
+@pytest.mark.parametrize(
+    ("instruction", "says", "got"),
+    [
+        ("lodsb %%gs:(%%rsi), %%al", "string instruction relative to GS", ord("t")),
+        ("mov %%ax, %%gs", "loads a segment register", 0),
+    ],
+)
+def test_code_that_cannot_be_run_is_an_error_at_the_end(
+    tmp_path: Path, instruction: str, says: str, got: int
+) -> None:
+    """The call itself goes on natively, through frames of translated and of native functions."""
+    library = ctypes.CDLL(str(shared(tmp_path, HARD, f'-DHARD="{instruction}"')))
+    function = built_in(library)
+    expected = 7 * 3 * 10_000_000 + 1_359_000 + got
+    assert function(7) == expected
+    for _ in range(2):
+        results = []
+        with Engine("flops") as engine:
+            with pytest.raises(KernelFailed, match=says) as failure, hooked(engine, function):
+                results += [function(7), function(7)]
+            assert "compare" in str(failure.value) or "libtest.so" in str(failure.value)
+            engine.reset()
+            engine.check()
+        assert results == [expected] * 2
+        assert function(7) == expected

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counteroof.errors import KernelFailed
 from counteroof.instrument.engine import Engine
 from counteroof.instrument.flops import rule_for
 from counteroof.native import ffi
@@ -130,3 +131,28 @@ def test_a_library_that_is_only_called_like_a_thread_runtime_is_counted(tmp_path
     assert sum(flops) == N
     assert np.all(a == 4.0)
     assert native == ()
+
+
+def test_code_that_cannot_be_run_on_another_thread_is_an_error_of_the_call(tmp_path: Path) -> None:
+    code = """
+    #include <pthread.h>
+    static void *thread(void *argument) {
+        __asm__ volatile("mov %%ax, %%gs" : : "a"(0));
+        return (char *)argument + 1;
+    }
+    unsigned long run(void) {
+        pthread_t made;
+        void *result;
+        pthread_create(&made, NULL, thread, (void *)41);
+        pthread_join(made, &result);
+        return (unsigned long)result;
+    }
+    """
+    library = ctypes.CDLL(str(shared(tmp_path, code, "-lpthread")))
+    frame = ffi.new("struct run_frame *")
+    with Engine("flops") as engine:
+        for _ in range(2):
+            with pytest.raises(KernelFailed, match=r"loads a segment register.*libtest\.so"):
+                engine.call(ctypes.cast(library.run, ctypes.c_void_p).value or 0, frame)
+            engine.reset()
+        engine.check()
