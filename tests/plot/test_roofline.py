@@ -25,7 +25,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from counteroof.machine.model import Ceiling
-from counteroof.plot import roofline, style, views
+from counteroof.plot import roofline, views
 from counteroof.plot.panels import picture
 from counteroof.results import KernelResult, Results, Seconds
 from counteroof.roofline import Placement
@@ -398,11 +398,6 @@ def test_drawing_changes_nothing_global_and_needs_no_display(tmp_path: Path) -> 
         env={"PYTHONPATH": ".", "PATH": "/usr/bin", "HOME": str(tmp_path)},
     )
     assert finished.returncode == 0, finished.stderr
-
-
-def test_bounds_differ_in_shape_so_that_grey_print_can_be_read() -> None:
-    looks = {words: marker for _, marker, words in style.BOUNDS.values()}
-    assert len(set(looks.values())) == len(looks) == 4
 
 
 def test_error_bars_span_the_middle_of_the_timing_samples() -> None:
