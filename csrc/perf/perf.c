@@ -34,7 +34,9 @@ void perf_close(int descriptor) { close(descriptor); }
 int perf_enable(int leader, uint32_t enable)
 {
     unsigned long request = enable ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
-    return ioctl(leader, request, PERF_IOC_FLAG_GROUP) < 0 ? -errno : 0;
+    /* The leader alone: its siblings, never disabled themselves, count when it does. With PERF_IOC_FLAG_GROUP page
+       faults were lost from the second start on. */
+    return ioctl(leader, request, 0) < 0 ? -errno : 0;
 }
 
 int perf_read(int leader, uint32_t events, struct perf_reading *reading)
