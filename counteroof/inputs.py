@@ -39,6 +39,22 @@ class Found:
     guesses: Mapping[str, str] = field(default_factory=dict)
 
 
+def located(text: str) -> Path:
+    """Return the path of a file as it was named; a bare name of a library that is no file here is the dynamic
+    loader's to find.
+
+    Raises
+    ------
+    LibraryError
+        If the loader knows no such library.
+    """
+    from .loader import locate
+
+    if "/" in text or ".so" not in text or Path(text).exists():
+        return Path(text)
+    return locate(text)
+
+
 def kernels_from(paths: Sequence[Path], *, header: Path | None = None) -> Found:
     """Return the kernels of specs, shared libraries and C files.
 

@@ -57,7 +57,7 @@ def load_file(path: Path, check_memory: bool) -> tuple[KernelSpec, ...]:
         library = read_library(table, path.parent)
     kernels = []
     for number, entry in enumerate(top.tables("kernel", "[[kernel]] tables"), start=1):
-        name = entry.data.get("name")
+        name = entry.data.get("name", entry.data.get("symbol"))
         entry.where = f"{path}: kernel {name if isinstance(name, str) and name.isprintable() else number}"
         kernels.append(read_kernel(entry, path.parent, library, check_memory))
     if not kernels and not problems:
@@ -99,9 +99,11 @@ def read_kernel(table: Table, folder: Path, library: LibrarySpec | None, check_m
     small = {name: values[0] for name, values in read_params(table, "small").items()}
     params_read = len(table.problems) == before
 
-    name = table.text("name")
-    if name is None and "name" not in table.data:
-        table.problem("name", "nothing", "the kernel's name")
+    name, symbol = table.text("name"), table.text("symbol")
+    if "name" not in table.data:
+        name = symbol
+    if "name" not in table.data and "symbol" not in table.data:
+        table.problem("name", "nothing", "the kernel's name, or the symbol of its function")
     name = "unnamed" if name is None else name
     own = table.table("library")
     if own is not None:
@@ -116,7 +118,7 @@ def read_kernel(table: Table, folder: Path, library: LibrarySpec | None, check_m
     kernel = KernelSpec(
         name=name,
         library=library or LibrarySpec(path="unknown"),
-        symbol=table.text("symbol") or name,
+        symbol=symbol or name,
         signature=table.text("signature"),
         params=params,
         small=small,

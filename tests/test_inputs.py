@@ -10,6 +10,7 @@ from counteroof import inputs
 from counteroof.errors import BadInput, SpecError
 from counteroof.formula import Formula
 from counteroof.spec import KernelSpec, LibrarySpec, ScalarArg, array
+from tests.compiled import needs, shared
 
 LIBRARY = LibrarySpec(path="libm.so.6")
 
@@ -70,6 +71,25 @@ def test_a_file_of_no_known_kind_is_refused(
         (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput, match=message):
         inputs.kernels_from([tmp_path / name])
+
+
+@needs("gcc")
+def test_a_bare_name_is_found_as_the_dynamic_loader_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "void f(double *x, long n) { for (long i = 0; i < n; i++) x[i] = 1; }"
+    shared(tmp_path, code, "-g", name="libonlyhere.so.7")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    found = inputs.kernels_from([inputs.located("libonlyhere.so.7")])
+    assert [kernel.name for kernel in found.kernels] == ["f"]
+    assert found.kernels[0].library.path == str(tmp_path / "libonlyhere.so.7")
+
+
+def test_a_bare_name_that_the_dynamic_loader_does_not_know_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"libnothere.so.9: no such file, and the dynamic loader knows no lib"):
+        inputs.located("libnothere.so.9")
+    assert inputs.located("./libm.so.6") == Path("libm.so.6")  # not the loader's, though it has one
+    assert inputs.located("spec.toml") == Path("spec.toml")
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ def test_a_kernel_may_have_a_library_of_its_own(folder: Path) -> None:
     assert f.library.path == "libm.so.6"
 
 
+def test_a_kernel_without_a_name_is_called_like_its_function(folder: Path) -> None:
+    (f,) = read(folder, "[[kernel]]\nsymbol = 'sqrt'\nlibrary.path = 'libm.so.6'\nargs = { x = 2.0 }")
+    assert (f.name, f.symbol) == ("sqrt", "sqrt")
+
+
 def test_a_library_inside_a_python_package_is_found(folder: Path) -> None:
     (f,) = read(folder, kernel("", "path = 'python:numpy/version.py'"))
     import numpy
@@ -310,7 +315,11 @@ def test_a_mistake_is_reported_with_its_place(folder: Path, body: str, message: 
         ("kernel = [1]", "expected [[kernel]] tables"),
         ("[[kernels]]", "unknown key 'kernels' (did you mean 'kernel'?)"),
         ("[[kernel]]\nname = 'f'", "kernel f.library: found nothing; expected a [library] table"),
-        ("[library]\npath = 'libm.so.6'\n[[kernel]]\nsymbol = 'f'", "kernel 1.name: found nothing"),
+        (
+            "[library]\npath = 'libm.so.6'\n[[kernel]]\nthreads = 1",
+            "kernel 1.name: found nothing; expected the",
+        ),
+        ("[library]\npath = 'libm.so.6'\n[[kernel]]\nsymbol = 'f'\nthreads = 0", "kernel f.threads: found 0"),
         ("[library]\npath = 3\n[[kernel]]\nname = 'f'", "library.path: found 3; expected a text"),
         ("x = ", "a mistake in the TOML syntax"),
         ("x = " + "9" * 5000, "a mistake in the TOML syntax"),

@@ -15,9 +15,10 @@ from . import DONE
 
 \b
   counteroof init libfoo.so
-  counteroof init libfoo.so --out foo.toml"""
+  counteroof init libfoo.so --out foo.toml
+  counteroof init libz.so.1                     found as the dynamic loader does"""
 )
-@click.argument("library", type=click.Path(path_type=Path))
+@click.argument("library", type=click.Path())
 @click.option(
     "--out",
     metavar="FILE",
@@ -31,7 +32,7 @@ from . import DONE
     help="C declarations, if there is no debug information.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def command(library: Path, out: Path | None, header: Path | None, force: bool) -> int:
+def command(library: str, out: Path | None, header: Path | None, force: bool) -> int:
     """Write a spec for the functions of a shared library.
 
     The spec is commented, says what was assumed about each argument, and is meant to be edited.

@@ -24,7 +24,7 @@ from . import DONE, FAILED, INTERRUPTED
 Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrupted
 (what was finished is written).""",
 )
-@click.argument("inputs", nargs=-1, metavar="[SPEC|LIB|C FILE]...", type=click.Path(path_type=Path))
+@click.argument("inputs", nargs=-1, metavar="[SPEC|LIB|C FILE]...", type=click.Path())
 @click.option(
     "--kernel",
     "patterns",
@@ -107,7 +107,7 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON and nothing else.")
 def command(
-    inputs: tuple[Path, ...],
+    inputs: tuple[str, ...],
     patterns: tuple[str, ...],
     size: str,
     settings: tuple[str, ...],
@@ -139,7 +139,7 @@ def command(
     choice = choose(counter, events_file)
     overrides = dict(named.parse_setting(setting) for setting in settings)
     if inputs:
-        found = named.kernels_from(inputs, header=header)
+        found = named.kernels_from([named.located(text) for text in inputs], header=header)
     else:
         from .. import catalog
 
