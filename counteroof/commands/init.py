@@ -37,17 +37,16 @@ def command(library: str, out: Path | None, header: Path | None, force: bool) ->
 
     The spec is commented, says what was assumed about each argument, and is meant to be edited.
     """
-    from .. import init_spec
+    from .. import files, init_spec
 
     text = init_spec.draft_spec(library, header=header)
     if out is None:
         click.echo(text, nl=False)
         return DONE
+    if out.exists() and not force:
+        raise BadInput(f"{out} exists; choose another name or replace it with --force")
     try:
-        with out.open("w" if force else "x") as file:
-            file.write(text)
-    except FileExistsError:
-        raise BadInput(f"{out} exists; choose another name or replace it with --force") from None
+        files.write_text(out, text)
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
     click.echo(f"written: {out}; fill in what each kernel declares, then: counteroof run {out}")

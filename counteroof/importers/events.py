@@ -112,22 +112,20 @@ def flops(counts: Mapping[str, Said | None], whose: str) -> Flops:
     classes: list[FlopClass] = []
     missing, notes = [], []
     for one in flop_sets():
-        found = {event.names[0]: _find(event, counts) for event in one.events}
-        if all(name is None for name in found.values()):
+        found = {event.names[0]: _find(event, counts, whose) for event in one.events}
+        if all(not there for there, _ in found.values()):
             continue
-        lost = [
-            event.names[0]
-            for event in one.events
-            if (found[event.names[0]] is None and not event.optional)
-            or (found[event.names[0]] is not None and counts[str(found[event.names[0]])] is None)
-        ]
+        lost = []
+        for event in one.events:
+            there, said = found[event.names[0]]
+            if said is None and (there or not event.optional):
+                lost.append(event.names[0])
         if lost:
             missing.append(f"{', '.join(lost)} ({one.name})")
             continue
         parts = []
         for event in one.events:
-            name = found[event.names[0]]
-            said = counts[name] if name is not None else None
+            _, said = found[event.names[0]]
             if said is None:
                 notes.append(f"{event.names[0]} is not in the file and taken as 0")
                 continue
@@ -154,9 +152,10 @@ def flops(counts: Mapping[str, Said | None], whose: str) -> Flops:
     return Flops(total(sums, " + ".join(s.where for s in sums)), "; ".join(notes), tuple(classes), precisions)
 
 
-def _find(event: FlopEvent, counts: Mapping[str, Said | None]) -> str | None:
-    """Return the key under which an event is in the file; ``None`` if it is not."""
-    return next((key(name) for name in event.names if key(name) in counts), None)
+def _find(event: FlopEvent, counts: Mapping[str, Said | None], whose: str) -> tuple[bool, Said | None]:
+    """Return whether an event is in the file under one of its names, and its count."""
+    names = [key(name) for name in event.names if key(name) in counts]
+    return bool(names), agreed(f"{event.names[0]} of {whose}", (counts[name] for name in names))
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -285,7 +285,7 @@ def _kernels(blocks: Sequence[Block], path: Path, options: Options) -> Iterator[
             threads=1 if _on_gpu(first.block) else first.threads,
             precision=first.found.precision,
             counts=counts,
-            flops_by=first.found.by if first.calls == 1 else (),
+            flops_by=tuple(replace(one, flops=round(one.flops / first.calls)) for one in first.found.by),
             notes=tuple(dict.fromkeys(notes)),
         )
 

@@ -226,7 +226,7 @@ def _factor(unit: str) -> float | None:
 
 
 def _kernel(launch: Launch, path: Path) -> Kernel:
-    seconds = _positive(launch, _TIME)
+    seconds = _seconds(launch)
     whole: dict[str, Said | None] = {}
     for one in events.flop_sets():
         for event in one.events:
@@ -250,6 +250,9 @@ def _kernel(launch: Launch, path: Path) -> Kernel:
     if tensor:
         notes.append(f"tensor cores were used ({tensor[0]}); their FLOPs are not counted")
     counts = {"flops": count(found.said, COUNTER, reason), **_bytes(launch, seconds)}
+    for quantity, metric in (("l1_l2_bytes", "lts__t_bytes.sum"), ("core_l1_bytes", "l1tex__t_bytes.sum")):
+        if (moved := _sum(launch, metric, seconds)) is not None:
+            counts[quantity] = count(moved, COUNTER, "all requests to that cache")
     if (said := launch.metrics.get("smsp__inst_executed.sum")) is not None:
         counts["instructions"] = count(said, COUNTER, "of warps")
     params = {name: size for name, size in _sizes(launch) if size is not None}
@@ -266,9 +269,21 @@ def _kernel(launch: Launch, path: Path) -> Kernel:
     )
 
 
-def _positive(launch: Launch, name: str) -> Said | None:
-    said = launch.metrics.get(name)
-    return said if said is not None and said.value > 0 else None
+def _seconds(launch: Launch) -> Said | None:
+    """Return the duration; without it cycles over cycles a second, which are of other passes."""
+    said = launch.metrics.get(_TIME)
+    if said is not None:
+        return said if said.value > 0 else None
+    for unit in ("sm", "smsp", "gpc"):
+        cycles = launch.metrics.get(f"{unit}__cycles_elapsed.avg") or launch.metrics.get(
+            f"{unit}__cycles_elapsed.max"
+        )
+        clock = launch.metrics.get(f"{unit}__cycles_elapsed.avg.per_second")
+        if cycles is not None and clock is not None and cycles.value > 0 and clock.value > 0:
+            seconds = cycles.value / clock.value
+            error = seconds * (cycles.error / cycles.value + clock.error / clock.value)
+            return Said(seconds, error, f"{unit}__cycles_elapsed over its rate")
+    return None
 
 
 def _sizes(launch: Launch) -> Iterator[tuple[str, int | None]]:
@@ -284,6 +299,12 @@ def _sum(launch: Launch, name: str, seconds: Said | None) -> Said | None:
     if rate is not None and seconds is not None:
         said.append(product(rate, seconds, f"{name}.per_second times the duration"))
     each = launch.metrics.get(f"{name}.per_cycle_elapsed")
+    # in the roofline sections this is the rate of smsp__ metrics, but the peak of those of sm__
+    twice = (
+        launch.metrics.get(f"derived__{name.removesuffix('.sum')}_x2") if name.startswith("smsp__") else None
+    )
+    if each is None and twice is not None:
+        each = twice.times(0.5, f"derived__{name.removesuffix('.sum')}_x2")
     clock = launch.metrics.get(f"{name.partition('__')[0]}__cycles_elapsed.avg.per_second")
     if each is not None and clock is not None and seconds is not None:
         cycles = product(clock, seconds, "cycles")
@@ -336,7 +357,7 @@ def _ceilings(launch: Launch) -> Iterator[Ceiling]:
         for unit in ("sm", "smsp"):
             name = f"{unit}__sass_thread_inst_executed_op_{letter}fma_pred_on"
             each = launch.metrics.get(f"{name}.sum.peak_sustained")
-            twice = launch.metrics.get(f"derived__{name}_x2")
+            twice = launch.metrics.get(f"derived__{name}_x2") if unit == "sm" else None
             clock = launch.metrics.get(f"{unit}__cycles_elapsed.avg.per_second")
             whose = f"the {precision} peak of {launch.kernel}"
             said = agreed(whose, [each.times(2) if each else None, twice], slack=_SLACK)

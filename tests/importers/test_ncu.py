@@ -175,6 +175,43 @@ def test_a_raw_page_gives_rates_peaks_and_the_device() -> None:
     assert kernel.placement.fraction == pytest.approx(201.33e6 / 160e-6 / (1280 * 1.5e9))
 
 
+def renamed(old: str, new: str) -> tuple[str, ...]:
+    return tuple(new if name == old else name for name in RAW_NAMES)
+
+
+def test_the_derived_metrics_of_the_roofline_sections_are_a_rate_and_a_peak() -> None:
+    ffma = "__sass_thread_inst_executed_op_ffma_pred_on"
+    rate = renamed(f"smsp{ffma}.sum.per_cycle_elapsed", f"derived__smsp{ffma}_x2")
+    assert value(only(raw(RAW_VALUES, names=rate)), "flops") == pytest.approx(75 * 1.4e9 * 160e-6)
+    (run,) = read(raw(RAW_VALUES, names=renamed(f"sm{ffma}.sum.peak_sustained", f"derived__sm{ffma}_x2")))
+    assert run.kernels[0].flops.value == pytest.approx(2 * 75 * 1.4e9 * 160e-6)
+    assert run.machine.ceilings[1].value == pytest.approx(6912 * 1.4e9)
+
+
+def test_cycles_serve_where_there_is_no_duration() -> None:
+    names = renamed("gpu__time_duration.sum", "sm__cycles_elapsed.avg")
+    values = tuple("224,000" if one == "160.00" else one for one in RAW_VALUES)
+    units = ["cycle" if one == "usecond" else one for one in RAW_UNITS]
+    text = raw(values, names=names).replace('"usecond"', f'"{units[5]}"')
+    kernel = only(text)
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(224_000 / 1.4e9)
+
+
+def test_bytes_of_the_caches() -> None:
+    more = row("lts__t_bytes.sum", "Mbyte", "300.00") + "\n" + row("l1tex__t_bytes.sum", "Mbyte", "400.00")
+    kernel = only(SAXPY + more + "\n")
+    assert value(kernel, "l1_l2_bytes") == 300_000_000
+    assert value(kernel, "core_l1_bytes") == 400_000_000
+
+
+def test_two_names_of_one_count_must_agree() -> None:
+    older = FLOPS.replace("smsp__", "sm__")
+    assert value(only(f"{SAXPY}{FLOPS}\n{older}\n"), "flops") == 2 * 16_777_216
+    with pytest.raises(Contradiction, match=r"ffma_pred_on\.sum of saxpy"):
+        read(f"{SAXPY}{FLOPS}\n{older.replace('16,777', '17,777')}\n")
+
+
 def test_every_launch_is_held_against_its_own_clock() -> None:
     slow = tuple("0.75" if number == 4 else one for number, one in enumerate(RAW_VALUES))
     (run,) = read(raw(RAW_VALUES, slow))
