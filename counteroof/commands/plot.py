@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +28,10 @@ INTERACTIVE = ("vega-lite", "vega", "html")
   counteroof plot --kind hierarchical --kernel 'gemm*'
   counteroof plot --kind waterfall --kernel triad
   counteroof plot --format html
-  counteroof plot after --against before"""
+  counteroof plot after --against before
+  counteroof plot cpu-run gpu-import --out both"""
 )
-@click.argument("results", default="counteroof-out", type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, metavar="[RESULTS]...", type=click.Path(path_type=Path))
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
@@ -63,10 +63,10 @@ INTERACTIVE = ("vega-lite", "vega", "html")
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder for the files; by default beside the results.",
+    help="Folder for the files; by default beside the first results.",
 )
 def command(
-    results: Path,
+    results: tuple[Path, ...],
     kind: str,
     against: Path | None,
     patterns: tuple[str, ...],
@@ -75,7 +75,8 @@ def command(
 ) -> int:
     """Draw pictures of a finished run.
 
-    RESULTS is a results file or the folder of a run, by default counteroof-out. The kinds:
+    RESULTS is a results file or the folder of a run, by default counteroof-out. Of several, the panels stand
+    side by side. The kinds:
 
     \b
     roofline      FLOP/s over FLOP per byte of DRAM traffic, with an arrow from the declared position
@@ -98,38 +99,42 @@ def command(
             f"for other pictures take {', '.join(STATIC)}"
         )
 
+    results = results or (Path("counteroof-out"),)
     if against is not None and kind != "roofline":
         raise BadInput(f"--against draws two rooflines, not --kind {kind}; leave one of the two out")
-    file = _files.find_results(results)
-    found = _files.load_kernels(results, patterns)
+    if len(results) > 1 and (against is not None or alive):
+        what = "--against" if against is not None else f"--format {alive[0]}"
+        raise BadInput(f"{what} takes one run, not {len(results)}: {', '.join(map(str, results))}")
+    found = [_files.load_kernels(one, patterns) for one in results]
     earlier = None if against is None else _files.load_kernels(against, ())
-    folder = _files.folder(out or file.parent)
+    folder = _files.folder(out or _files.find_results(results[0]).parent)
     written = []
     name = kind if against is None else "against"
     if kind == "waterfall":
         from ..plot import waterfall
 
-        kernels = waterfall.explained(found) or found.kernels
+        kernels = [kernel for run in found for kernel in waterfall.explained(run) or run.kernels]
         written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, still))
     elif still:
-        from ..plot import roofline
+        from ..plot import roofline, views
 
-        picture = _picture(kind, found, earlier, (str(against), str(results)))
+        if earlier is not None:
+            picture = views.overlaid(earlier, found[0], (str(against), str(results[0])))
+        else:
+            picture = views.beside([_picture(kind, run) for run in found], found)
         written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, still))
     if alive:
         from ..plot import interactive
 
-        written += _files.drawn(folder, lambda scratch: interactive.save(found, scratch, name, alive))
+        written += _files.drawn(folder, lambda scratch: interactive.save(found[0], scratch, name, alive))
     click.echo("written: " + ", ".join(map(str, written)))
     return DONE
 
 
-def _picture(kind: str, results: Results, earlier: Results | None, names: Sequence[str]) -> Picture:
-    """Return what to draw."""
+def _picture(kind: str, results: Results) -> Picture:
+    """Return what to draw of one run."""
     from ..plot import panels, views
 
-    if earlier is not None:
-        return views.overlaid(earlier, results, (names[0], names[1]))
     makers = {
         "roofline": panels.picture,
         "hierarchical": views.hierarchical,

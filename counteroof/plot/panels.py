@@ -323,7 +323,8 @@ def subtitle(results: Results) -> str:
     parts = [f"{what} {' or '.join(found)}" for what, found in statuses.items() if found]
     peaks = any(one.peak for one in results.machine.ceilings)
     when = f" {results.machine.measured}" if results.machine.measured else ""
-    parts.append("roofs are peaks by another tool, not measured" if peaks else f"roofs measured{when}")
+    if results.machine.ceilings:
+        parts.append("roofs are peaks by another tool, not measured" if peaks else f"roofs measured{when}")
     parts.append(SHARES)
     return "; ".join(parts)
 

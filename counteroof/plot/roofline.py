@@ -42,6 +42,10 @@ _SPREAD = 1.5
 """Diameters from one dot in the strip to the next."""
 
 _HEAD, _FOOT, _BETWEEN = 1.0, 0.62, 0.95
+_TITLE = (style.FONT + 2.5, 1.15)
+"""Points of a panel's title, and how much wider its bold letters are."""
+
+_TITLE_LINE = 0.18
 _REMARK_LINE = 0.145
 """Inches."""
 
@@ -129,8 +133,11 @@ def _draw(shown: Picture) -> Figure:
     strip = _strip_width(shown.panels)
     total_width = _LEFT + columns * (width + strip) + (columns - 1) * _GAP + _RIGHT
     remarks = [line for remark in shown.remarks for line in _wrapped(remark, total_width - 0.3)]
+    titles = {panel.title: _wrapped(panel.title, width + strip - 0.1, *_TITLE) for panel in shown.panels}
+    extra = _TITLE_LINE * (max(map(len, titles.values())) - 1)
+    head, between = _HEAD + extra, _BETWEEN + extra
     foot = _FOOT + _REMARK_LINE * len(remarks) + (0.12 if remarks else 0)
-    total_height = _HEAD + rows * height + (rows - 1) * _BETWEEN + foot
+    total_height = head + rows * height + (rows - 1) * between + foot
     figure = Figure(figsize=(total_width, total_height))
     FigureCanvasAgg(figure)
     limits = _limits(shown.panels)
@@ -141,14 +148,14 @@ def _draw(shown: Picture) -> Figure:
     for index, panel in enumerate(shown.panels):
         row, column = divmod(index, columns)
         left = _LEFT + column * (width + strip + _GAP)
-        bottom = foot + (rows - 1 - row) * (height + _BETWEEN)
+        bottom = foot + (rows - 1 - row) * (height + between)
         axes = figure.add_axes(inches(left, bottom, width, height))
         aside = None
         if strip:
             rectangle = inches(left + width + _STRIP_GAP, bottom, strip - _STRIP_GAP, height)
             aside = figure.add_axes(rectangle)
             aside.set_zorder(-1)  # below what reaches into it from the axes
-        _prepare(axes, shown, panel, limits, first=column == 0)
+        _prepare(axes, shown, replace(panel, title="\n".join(titles[panel.title])), limits, first=column == 0)
         if aside is not None:
             _prepare_aside(aside, shown, limits)
         paper = Paper(axes, crowded=len(panel.dots) > MOST_NAMED)
@@ -160,13 +167,14 @@ def _draw(shown: Picture) -> Figure:
     return figure
 
 
-def _wrapped(text: str, inches: float) -> list[str]:
-    """Return a text in lines of at most this width."""
-    space = inches_of(" ")
+def _wrapped(text: str, inches: float, size: float = style.FONT, stretch: float = 1.0) -> list[str]:
+    """Return a text in lines of at most this width; letters are ``stretch`` times as wide as plain ones."""
+    inches /= stretch
+    space = inches_of(" ", size)
     lines: list[list[str]] = [[]]
     room = inches
     for word in text.split():
-        width = inches_of(word)
+        width = inches_of(word, size)
         if lines[-1] and width > room:
             lines.append([])
             room = inches
@@ -253,7 +261,7 @@ def _prepare(axes: Axes, shown: Picture, panel: Panel, limits: _Limits, *, first
     axes.set_xlabel(shown.x_label, fontsize=style.FONT + 1.5)
     if first:
         axes.set_ylabel("GFLOP/s", fontsize=style.FONT + 1.5)
-    axes.set_title(panel.title, loc="left", fontsize=style.FONT + 2.5, fontweight="bold", pad=5)
+    axes.set_title(panel.title, loc="left", fontsize=_TITLE[0], fontweight="bold", pad=5, parse_math=False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.tick_params(labelsize=style.FONT + 0.5)

@@ -159,6 +159,31 @@ def at_core(ceiling: Ceiling, machine: Machine) -> Ceiling | None:
     )
 
 
+def beside(pictures: Sequence[Picture], runs: Sequence[Results]) -> Picture:
+    """Return one picture with the panels of several runs side by side, all with the same axes.
+
+    A panel's title begins with its machine; two runs of one machine are told apart by when they were.
+    """
+    if len(pictures) == 1:
+        return pictures[0]
+    machines = [run.machine.name for run in runs]
+    heads = [
+        name if machines.count(name) == 1 else f"{name}, {run.created}"
+        for name, run in zip(machines, runs, strict=True)
+    ]
+    pairs = list(zip(heads, pictures, strict=True))
+    return replace(
+        pictures[0],
+        title="Rooflines: " + "; ".join(dict.fromkeys(machines)),
+        subtitle=SHARES,
+        panels=tuple(
+            replace(panel, title=f"{head}: {panel.title}") for head, one in pairs for panel in one.panels
+        ),
+        remarks=tuple(f"{head}: {remark}" for head, one in pairs for remark in one.remarks),
+        slopes_apart=any(one.slopes_apart for one in pictures),
+    )
+
+
 def overlaid(before: Results, after: Results, names: tuple[str, str] = ("before", "after")) -> Picture:
     """Return the picture of two runs: hollow where a kernel was, filled where it is, an arrow between.
 

@@ -66,6 +66,20 @@ def test_two_runs_are_laid_over_one_another(tmp_path: Path) -> None:
     assert "hollow:triad" in (new / "against.svg").read_text()
 
 
+def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
+    gpu = replace(RESULTS, machine=replace(RESULTS.machine, name="a GPU", measured=None))
+    folders = [str(saved(tmp_path / "cpu")), str(saved(tmp_path / "gpu", gpu))]
+    out = tmp_path / "both"
+    assert main(["plot", *folders, "--format", "svg", "--out", str(out)]) == DONE
+    drawn = (out / "roofline.svg").read_text()
+    assert "<!-- a GPU: f64, 1 thread -->" in drawn
+    assert "<!-- 2-core Zen 5 VM: f64, 1 thread -->" in drawn
+    assert "<!-- Rooflines: 2-core Zen 5 VM; a GPU -->" in drawn
+    assert main(["plot", *folders, "--kind", "waterfall", "--format", "svg", "--out", str(out)]) == DONE
+    assert main(["plot", *folders, "--format", "html"]) == BAD_INPUT
+    assert main(["plot", *folders, "--against", folders[0]]) == BAD_INPUT
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -144,6 +144,10 @@ def test_the_subtitle_says_how_the_numbers_were_got() -> None:
     )
 
 
+def test_without_roofs_none_is_said_to_be_measured() -> None:
+    assert "roofs" not in picture(results(kernel("a"), ceilings=())).subtitle
+
+
 def test_a_ceilings_label_says_precision_isa_fma_threads_and_clock() -> None:
     plain = compute("peak", 135.8, "f64", "AVX2", fma=False, threads=2)
     assert ceiling_label(plain) == "peak: 136 GFLOP/s (f64, AVX2, without FMA, 2 threads, 4.18 GHz)"

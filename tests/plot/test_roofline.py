@@ -334,6 +334,25 @@ def test_what_has_no_place_is_written_below() -> None:
     ]
 
 
+def test_a_long_title_is_broken_and_stays_on_the_picture() -> None:
+    far = [result(f"t{threads}", threads=threads) for threads in (2, 4)]
+    figure = roofline.draw(results(*far))
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    figure.draw_without_rendering()
+    boxes = []
+    for axes in figure.axes:
+        title = next(
+            one for one in axes.get_children() if isinstance(one, Text) and "threads" in one.get_text()
+        )
+        assert "\n" in title.get_text()
+        boxes.append(title.get_window_extent(renderer))
+    (legend,) = figure.legends
+    for box in boxes:
+        assert box.x1 <= figure.bbox.x1
+        assert not box.overlaps(legend.get_window_extent(renderer))
+    assert not boxes[0].overlaps(boxes[1])
+
+
 def test_what_is_written_below_stays_on_the_picture_however_much_it_is() -> None:
     wide = measurement(0, (traffic("a", read=8 * N, write=8 * N),))
     figure = roofline.draw(results(*(result(f"MEMORY_MOVE_{i:03}", counted=wide) for i in range(200))))

@@ -8,7 +8,7 @@ import pytest
 
 from counteroof.errors import BadInput
 from counteroof.plot import views
-from counteroof.plot.panels import Dot, Picture
+from counteroof.plot.panels import Dot, Picture, picture
 from counteroof.results import KernelResult, Results, Seconds
 
 from ..factories import (
@@ -232,3 +232,18 @@ def test_with_one_number_of_threads_the_lower_ceilings_stay() -> None:
 def test_without_a_sweep_there_is_no_path() -> None:
     with pytest.raises(BadInput, match="no kernel has more than one size"):
         views.paths(results(result("a"), result("b")))
+
+
+def test_panels_of_several_runs_begin_with_their_machine_or_their_time() -> None:
+    here, gpu = results(result("a")), results(result("b"))
+    gpu = replace(gpu, machine=replace(gpu.machine, name="a GPU"))
+    both = views.beside([picture(here), picture(gpu)], [here, gpu])
+    assert [panel.title for panel in both.panels] == [
+        "2-core Zen 5 VM: f64, 1 thread",
+        "a GPU: f64, 1 thread",
+    ]
+    assert both.title == "Rooflines: 2-core Zen 5 VM; a GPU"
+    later = replace(here, created="2026-02-03")
+    twice = views.beside([picture(here), picture(later)], [here, later])
+    assert twice.panels[1].title == "2-core Zen 5 VM, 2026-02-03: f64, 1 thread"
+    assert views.beside([picture(here)], [here]) == picture(here)
