@@ -52,17 +52,49 @@ def test_it_draws_offline_and_heeds_switches_and_search(browser: Browser, tmp_pa
     assert browser.run(DOTS) == ["resident no DRAM traffic"]
 
 
+PLACE = """
+const boxes = [...document.querySelectorAll('#roofline path[aria-label*=sentence]')]
+  .map(one => one.getBoundingClientRect()).filter(box => box.width < 20);
+return [boxes[0].left + boxes[0].width / 2, boxes[0].top + boxes[0].height / 2];
+"""
+
+
+def mouse(browser: Browser, kind: str, x: float, y: float, **more: object) -> None:
+    browser.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **more})
+
+
+def settle(browser: Browser) -> None:
+    browser.driver.execute_async_script("setTimeout(() => view.runAsync().then(() => arguments[0](1)), 200)")
+
+
+def test_a_click_picks_a_kernel_and_names_it(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, tmp_path, whole(everywhere("triad"), everywhere("other", seconds=0.5)))
+    x, y = browser.run(PLACE)
+    mouse(browser, "mouseMoved", x, y)
+    for kind in ("mousePressed", "mouseReleased"):
+        mouse(browser, kind, x, y, button="left", clickCount=1)
+    settle(browser)
+    assert browser.run("return view.data('pick_store').length") == 1
+    names = browser.run("return [...document.querySelectorAll('#roofline text')].map(x => x.textContent)")
+    assert sorted({"triad", "other"} & set(names)) in (["triad"], ["other"])
+
+
+def test_the_wheel_zooms(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, tmp_path, whole(everywhere("triad")))
+    domain = "const [low, high] = view.scale('x').domain(); return high / low"
+    before = browser.run(domain)
+    x, y = browser.run(PLACE)
+    mouse(browser, "mouseWheel", x, y, deltaX=0, deltaY=-300)
+    settle(browser)
+    assert browser.run(domain) < before / 1.2
+
+
 def test_pointing_at_a_dot_shows_its_numbers_with_their_sources(browser: Browser, tmp_path: Path) -> None:
     shown(browser, tmp_path, results(result(EVIL, ceilings=LEVEL_CEILINGS), ceilings=LEVEL_CEILINGS))
-    place = browser.run(
-        "const boxes = [...document.querySelectorAll('#roofline path[aria-label*=sentence]')]"
-        ".map(one => one.getBoundingClientRect()).filter(box => box.width < 20);"
-        "return [boxes[0].left + boxes[0].width / 2, boxes[0].top + boxes[0].height / 2];"
-    )
+    x, y = browser.run(PLACE)
     for step in (0, 1, 2):
-        event = {"type": "mouseMoved", "x": place[0] + step, "y": place[1]}
-        browser.driver.execute_cdp_cmd("Input.dispatchMouseEvent", event)
-    browser.driver.execute_async_script("setTimeout(arguments[0], 200)")
+        mouse(browser, "mouseMoved", x + step, y)
+    settle(browser)
     tip = browser.run("return document.querySelector('#vg-tooltip-element')?.innerText")
     assert tip is not None
     assert "480 MB (modelled: instrument: cache model, LRU, 32 MiB L3)" in tip
