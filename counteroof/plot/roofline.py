@@ -7,21 +7,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import units
 from ..results import Results
 from . import style
 from .ceilings import draw_ceilings, label_ceilings
 from .geometry import Box
-from .labels import Request, place, stack
-from .panels import SPREAD, Dot, Panel, Picture, picture
+from .legend import draw_head, legend_inside
+from .marks import STRIP_COLUMNS, STRIP_STEP, draw_markers, draw_names
+from .panels import Dot, Panel, Picture, picture
 from .paper import Paper, inches_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 FORMATS = ("png", "svg", "pdf")
 USUAL = ("png", "svg")
@@ -35,12 +35,6 @@ _TALLEST = 14.0
 
 _LEFT, _RIGHT, _GAP = 0.75, 0.2, 0.75
 _STRIP_GAP = 0.07
-_STRIP_COLUMNS = 4
-"""Dots that may stand side by side in the strip."""
-
-_SPREAD = 1.5
-"""Diameters from one dot in the strip to the next."""
-
 _HEAD, _FOOT, _BETWEEN = 1.0, 0.62, 0.95
 _TITLE = (style.FONT + 2.5, 1.15)
 """Points of a panel's title, and how much wider its bold letters are."""
@@ -160,7 +154,7 @@ def _draw(shown: Picture) -> Figure:
             _prepare_aside(aside, shown, limits)
         paper = Paper(axes, crowded=len(panel.dots) > MOST_NAMED)
         _draw_panel(paper, axes, aside, shown, panel, legend=False)
-    _head(figure, shown, total_height)
+    draw_head(figure, shown, total_height)
     for number, line in enumerate(remarks):
         y = (foot - _FOOT - _REMARK_LINE * (number + 0.5)) / total_height
         figure.text(0.1 / total_width, y, line, fontsize=style.FONT, va="center", gid="remark")
@@ -189,11 +183,11 @@ def _strip_width(panels: Sequence[Panel]) -> float:
     if not residents and not any(_from_aside(dot) for panel in panels for dot in panel.dots):
         return 0.0
     most = max(len(panel.resident) for panel in panels)
-    marker = style.MARKER / 72 * _SPREAD
+    marker = style.MARKER / 72 * STRIP_STEP
     return max(
         1.1,
         _STRIP_GAP
-        + (min(most, _STRIP_COLUMNS) + 1.5) * marker
+        + (min(most, STRIP_COLUMNS) + 1.5) * marker
         + max((inches_of(dot.text) for dot in residents if len(residents) <= MOST_NAMED), default=0),
     )
 
@@ -229,7 +223,7 @@ def _limits(panels: Sequence[Panel]) -> _Limits:
 def _draw_panel(
     paper: Paper, axes: Axes, aside: Axes | None, shown: Picture, panel: Panel, *, legend: bool
 ) -> None:
-    _draw_markers(paper, axes, aside, panel.dots)
+    draw_markers(paper, axes, aside, panel.dots)
     draw_ceilings(paper, axes, aside, panel, apart=shown.slopes_apart)
     for number, path in enumerate(panel.paths):
         colour, line = style.path(number)
@@ -237,13 +231,13 @@ def _draw_panel(
             ends = paper.filled[one], paper.filled[other]
             paper.arrow(*ends, colour, faint=False, size=style.MARKER, line=line)
     if legend:
-        _legend_inside(paper, axes, shown, panel)
+        legend_inside(paper, axes, shown, panel)
     label_ceilings(paper, axes, panel, apart=shown.slopes_apart)
     if paper.crowded:
         paper.draw_crowd()
         unnamed = len(panel.dots)
     else:
-        unnamed = _draw_names(paper, aside, [dot for dot in panel.dots if dot.text])
+        unnamed = draw_names(paper, aside, [dot for dot in panel.dots if dot.text])
     if unnamed:
         axes.set_title(
             f"{unnamed} of {len(panel.dots)} kernels not named for lack of room",
@@ -294,203 +288,3 @@ def _head_aside(paper: Paper, aside: Axes, shown: Picture) -> None:
     width, height = paper.size(text)
     centre = (strip.x0 + strip.x1) / 2
     paper.put(text, Box(centre - width / 2, strip.y1 - height, centre + width / 2, strip.y1))
-
-
-def _draw_markers(paper: Paper, axes: Axes, aside: Axes | None, dots: Sequence[Dot]) -> None:
-    """Draw filled markers, hollow ones, the arrows between them, error bars, and dots at other boundaries."""
-    entries = [(("dot", dot.key), dot.flops_per_second, dot.name) for dot in dots if dot.intensity is None]
-    entries += [
-        (("origin", dot.key), dot.origin[1], dot.name)
-        for dot in dots
-        if dot.origin is not None and dot.origin[0] is None
-    ]
-    spots = _aside_positions(paper, aside, entries)
-    for dot in dots:
-        look = style.LEVELS[dot.level] if dot.level else style.BOUNDS[dot.bound]
-        where, x = (axes, dot.intensity) if dot.intensity is not None else (aside, spots["dot", dot.key])
-        if where is None or x is None:
-            continue
-        y = units.giga(dot.flops_per_second)
-        target = paper.pixels(where, x, y)
-        if dot.origin is not None:
-            _draw_origin(paper, axes, aside, dot, look, target, spots.get(("origin", dot.key)))
-        if dot.spread is not None:
-            low, high = map(units.giga, dot.spread)
-            paper.bar(where, x, low, high, look, dot.name)
-        if dot.others:
-            ends = [x, *(intensity for _, intensity in dot.others)]
-            axes.plot(
-                [min(ends), max(ends)], [y, y], color=style.LEADER, linewidth=0.8, zorder=3, gid="levels"
-            )
-            paper.line(paper.pixels(axes, min(ends), y), paper.pixels(axes, max(ends), y), 1.0)
-        for level, intensity in dot.others:
-            size = style.LEVEL_SIZES[level]
-            paper.marker(axes, intensity, y, style.LEVELS[level], name=dot.name, key=None, size=size)
-        size = style.LEVEL_SIZES[dot.level] if dot.level else style.MARKER
-        paper.marker(where, x, y, look, name=dot.name, key=dot.key, size=size)
-
-
-def _draw_origin(
-    paper: Paper,
-    axes: Axes,
-    aside: Axes | None,
-    dot: Dot,
-    look: style.Look,
-    target: tuple[float, float],
-    spot: float | None,
-) -> None:
-    """Draw the hollow marker of where a dot comes from, and the arrow if it has moved."""
-    assert dot.origin is not None
-    intensity, performance = dot.origin
-    where, x = (axes, intensity) if intensity is not None else (aside, spot)
-    if where is None or x is None:
-        return
-    y = units.giga(performance)
-    paper.marker(where, x, y, look, hollow=True, name=dot.name, key=None)
-    if dot.moved:
-        faint = (dot.intensity is None) != (intensity is None)
-        paper.arrow(paper.pixels(where, x, y), target, look.colour, faint=faint)
-
-
-_Entry = tuple[tuple[str, int], float, str]
-"""A marker in the strip: what it is, its FLOP/s, and the kernel's name."""
-
-
-def _aside_positions(
-    paper: Paper, aside: Axes | None, entries: Sequence[_Entry]
-) -> dict[tuple[str, int], float]:
-    """Return an x in the strip for each marker, so that those of equal performance stand side by side."""
-    if aside is None:
-        return {}
-    size = paper.points(style.MARKER) * _SPREAD
-    width = paper.box(aside).x1 - paper.box(aside).x0
-    columns: list[float] = []
-    positions: dict[tuple[str, int], float] = {}
-    for token, performance, _ in sorted(entries, key=lambda one: (one[1], one[2], one[0])):
-        y = paper.pixels(aside, 0, units.giga(performance))[1]
-        column = next((i for i, last in enumerate(columns) if y - last > size), len(columns))
-        # in a heap of equal dots the last column holds those that are left
-        column = min(column, _STRIP_COLUMNS - 1)
-        columns[column : column + 1] = [y]
-        positions[token] = (0.9 + column) * size / width
-    return positions
-
-
-def _draw_names(paper: Paper, aside: Axes | None, dots: Sequence[Dot]) -> int:
-    """Write each kernel's name beside its filled marker, or at the end of a thin line.
-
-    Returns the number of those for which there was no room.
-    """
-    if aside is not None:
-        dots = _draw_column(paper, aside, dots)
-    unnamed = 0
-    spots = paper.filled
-    texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in dots]
-    requests = []
-    for dot, text in zip(dots, texts, strict=True):
-        width, height = paper.size(text)
-        bounds = paper.area if dot.intensity is not None or aside is None else paper.box(aside)
-        x, y = spots[dot.key]
-        requests.append(Request(width, height, x, y, paper.points(style.MARKER) * 0.75, bounds))
-    placed = place(requests, paper.obstacles, paper.line_points(), paper.texts)
-    for request, text, spot in zip(requests, texts, placed, strict=True):
-        if spot is None:
-            unnamed += 1
-            text.remove()
-            continue
-        paper.put(text, spot.box)
-        if spot.leader is not None:
-            paper.leader((request.x, request.y), spot.leader)
-    return unnamed
-
-
-def _draw_column(paper: Paper, aside: Axes, dots: Sequence[Dot]) -> Sequence[Dot]:
-    """Write the names in the strip as one column, in the order of the dots; return those not written."""
-    residents = [dot for dot in dots if dot.intensity is None]
-    if not residents:
-        return dots
-    residents.sort(key=lambda dot: (paper.filled[dot.key][1], dot.name))
-    texts = [paper.text(dot.text, style.FONT, style.INK, f"label:{dot.name}") for dot in residents]
-    sizes = [paper.size(text) for text in texts]
-    strip = paper.box(aside)
-    wanted = [paper.filled[dot.key][1] for dot in residents]
-    centres = stack([height for _, height in sizes], wanted, strip.y0, strip.y1)
-    left = paper.strip_end + paper.points(style.MARKER)
-    if centres is None or left + max(width for width, _ in sizes) > strip.x1:
-        for text in texts:
-            text.remove()
-        return dots
-    for dot, text, (width, height), y in zip(residents, texts, sizes, centres, strict=True):
-        paper.put(text, Box(left, y - height / 2, left + width, y + height / 2))
-        x, own = paper.filled[dot.key]
-        if left - x > paper.points(style.MARKER) * 2 or abs(y - own) > height / 2:
-            paper.leader((x, own), (left, y))
-    return [dot for dot in dots if dot.intensity is not None]
-
-
-def _head(figure: Figure, shown: Picture, total_height: float) -> None:
-    left = 0.1 / figure.get_figwidth()
-    figure.text(
-        left,
-        1 - 0.2 / total_height,
-        shown.title,
-        fontsize=style.FONT + 5,
-        fontweight="bold",
-        va="center",
-        gid="title",
-    )
-    figure.text(
-        left,
-        1 - 0.44 / total_height,
-        shown.subtitle,
-        fontsize=style.FONT,
-        va="center",
-        color=style.LOWER,
-        gid="subtitle",
-    )
-    if handles := _handles(shown, shown.panels):
-        figure.legend(
-            handles=handles,
-            loc="center left",
-            bbox_to_anchor=(left * 0.4, 1 - 0.65 / total_height),
-            ncols=len(handles),
-            frameon=False,
-            fontsize=style.FONT,
-            handletextpad=0.2,
-            columnspacing=1.2,
-        )
-
-
-def _legend_inside(paper: Paper, axes: Axes, shown: Picture, panel: Panel) -> None:
-    """Draw the legend on the axes, where it covers least, and keep labels off it."""
-    if handles := _handles(shown, (panel,)):
-        legend = axes.legend(
-            handles=handles, loc="best", fontsize=style.FONT - 1, handletextpad=0.3, framealpha=0.9
-        )
-        found = legend.get_window_extent(paper.renderer)
-        paper.obstacles.append(Box(found.x0, found.y0, found.x1, found.y1))
-
-
-def _handles(shown: Picture, panels: Sequence[Panel]) -> list[Line2D]:
-    """Return what the legend shows."""
-    from matplotlib.lines import Line2D
-
-    def handle(marker: str, colour: str, words: str, **look: Any) -> Line2D:
-        return Line2D([], [], **{"marker": marker, "color": colour, "linestyle": "", "label": words, **look})
-
-    dots = [dot for panel in panels for dot in panel.dots]
-    levels = {level for dot in dots for level in (dot.level, *(one for one, _ in dot.others)) if level}
-    if levels:
-        looks = [look for level, look in style.LEVELS.items() if level in levels]
-    else:
-        looks = sorted({style.BOUNDS[dot.bound] for dot in dots}, key=lambda look: look.words)
-    handles = [handle(look.marker, look.colour, look.words, markersize=style.MARKER) for look in looks]
-    if any(dot.origin for dot in dots):
-        hollow = {"markersize": style.HOLLOW, "markerfacecolor": "none"}
-        handles.append(handle("o", style.LOWER, shown.hollow, **hollow))
-    if any(dot.spread for dot in dots):
-        words = f"bars: the middle {units.percent(SPREAD)} of the timing samples"
-        handles.append(handle("_", style.LOWER, words, markersize=4))
-    if any(panel.before for panel in panels):
-        handles.append(handle("", style.LOWER, "dotted: roofs before", linestyle=":"))
-    return handles
