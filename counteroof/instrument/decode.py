@@ -166,7 +166,7 @@ class Reader:
         self._read = read
         self._xsave_bytes = xsave_bytes
         self._info = ix.InstructionInfoFactory()
-        self._known: dict[bytes, tuple[int, tuple[Access, ...], tuple[Step, ...]]] = {}
+        self._known: dict[bytes, str | tuple[int, tuple[Access, ...], tuple[Step, ...]]] = {}
 
     def block(self, address: int) -> Block:
         """Return the block that starts at ``address``."""
@@ -186,15 +186,15 @@ class Reader:
                     block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
                     block.next_address = ip
                     return block
-            refused = _refused(instruction)
-            if refused:
-                block.bad = f"{instruction:g} at {instruction.ip:#x}, which {refused}"
+            offset = instruction.ip - start
+            raw = code[offset : offset + instruction.len]
+            decoded = self._decoded(instruction, raw)
+            if isinstance(decoded, str):
+                block.bad = f"{instruction:g} at {instruction.ip:#x}, which {decoded}"
                 block.readable = True
                 block.next_address = instruction.ip
                 return block
-            offset = instruction.ip - start
-            raw = code[offset : offset + instruction.len]
-            block.body.append(self._decoded(instruction, raw))
+            block.body.append(decoded)
             block.next_address = instruction.next_ip
             if _ends_block(instruction, instruction.flow_control):
                 block.closed = True
@@ -211,14 +211,15 @@ class Reader:
             return f"no readable code at {ip:#x}"
         return f"unknown instruction {code[:15].hex(' ')} at {ip:#x}"
 
-    def _decoded(self, instruction: ix.Instruction, raw: bytes) -> Decoded:
+    def _decoded(self, instruction: ix.Instruction, raw: bytes) -> Decoded | str:
+        """Return what is known of an instruction, or why it cannot be run."""
         rip = instruction.is_ip_rel_memory_operand
         known = None if rip else self._known.get(raw)
         if known is None:
-            known = self._analyse(instruction)
+            known = _refused(instruction) or self._analyse(instruction)
             if not rip and not instruction.is_call_near and not instruction.is_jcc_short_or_near:
                 self._known[raw] = known
-        return Decoded(instruction, raw, *known, rip)
+        return known if isinstance(known, str) else Decoded(instruction, raw, *known, rip)
 
     def _analyse(self, instruction: ix.Instruction) -> tuple[int, tuple[Access, ...], tuple[Step, ...]]:
         info = self._info.info(instruction)

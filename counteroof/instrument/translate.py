@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,11 +45,16 @@ Detail = Literal["flops", "bytes", "lines"]
 
 LONGEST = 15
 """Bytes of an instruction (Intel SDM volume 2, section 2.3.11)."""
+Version = tuple[int, bytes, bool]
+"""What a block was translated from: address, code, and whether the block checks that this is the same."""
+
 WILD = 1
 """In place of a translated address: there is no code at the original one."""
 
 STALE = 1024
 """As many stale blocks are taken note of at once."""
+
+_F3, _GS_PREFIX = 0xF3, 0x65
 
 _WITH_BASE = {
     getattr(ix.Code, short): getattr(ix.Code, long)
@@ -92,7 +97,7 @@ class TranslatedBlock:
     first_access: int = 0
     accesses: tuple[int, ...] = ()
     """Per recorded access the position of its instruction; the model knows the first as ``first_access``."""
-    version: tuple[int, bytes, bool] | None = None
+    version: Version | None = None
     """What it was translated from: address, code, and whether it checks that."""
 
 
@@ -138,7 +143,7 @@ class Translator:
         self._at = layout
         self._pending: dict[int, list[int]] = {}
         self._hosts: dict[int, int] = {}
-        self._versions: dict[tuple[int, bytes, bool], int] = {}
+        self._versions: dict[Version, int] = {}
         self._unloads = lib.instrument_unloads()
         self._stale = ffi.new("uint32_t[]", STALE)
         self._encoder = ix.Encoder(64)
@@ -226,8 +231,8 @@ class Translator:
         if is_self_loop(block) and not checked:
             loop = counted_loop(block, self._masks_written(block), self._detail)
             if loop is not None:
-                return self._emit_loop(block, loop, region, out)
-        return self._emit_block(block, region, out, checked)
+                return self._emit_loop(block, loop, region, out, version)
+        return self._emit_block(block, region, out, version)
 
     def _read(self, guest: int) -> tuple[Block, bytes, bool]:
         """Return a block, its code, and whether it has to check that this is still the same.
@@ -247,9 +252,7 @@ class Translator:
             if not found & 2:
                 return block, code, bool(found & 1)
 
-    def _unsupported(
-        self, block: Block, version: tuple[int, bytes, bool], region: Region, out: Output
-    ) -> int:
+    def _unsupported(self, block: Block, version: Version, region: Region, out: Output) -> int:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
         number = len(self.blocks)
         if version[2]:
@@ -299,13 +302,13 @@ class Translator:
         out: Output,
         size: int,
         record: Record,
-        body: Iterable[Decoded],
+        body: Sequence[Decoded],
         places: list[int],
         loop: tuple[CountedLoop, dict[int, int]] | None,
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
         native: str | None = None,
-        version: tuple[int, bytes, bool] | None = None,
+        version: Version | None = None,
     ) -> None:
         ffi = self._ffi
         host = out.address
@@ -314,9 +317,7 @@ class Translator:
         info.slots = record.slots if record.written else 0
         info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
         info.unsupported = unsupported is not None
-        code = b"" if version is None else version[1]
-        if version is not None and body:
-            code = b"".join(decoded.code for decoded in body)  # not all of it may have fitted
+        code = b"" if version is None else _code(block, body, version)
         info.guest_bytes, info.checked = len(code), bool(version and version[2])
         info.first_access = self._accesses + 1
         self._accesses += len(record.accesses)
@@ -393,7 +394,8 @@ class Translator:
 
     # ---- straight code ----
 
-    def _emit_block(self, block: Block, region: Region, out: Output, checked: bool = False) -> int:
+    def _emit_block(self, block: Block, region: Region, out: Output, version: Version) -> int:
+        checked = version[2]
         body, used = self._fitting(block, checked)
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
@@ -417,7 +419,7 @@ class Translator:
         spill = at.spill + 8 * scratch
         start = 0
         if checked:
-            self._check(block.address, b"".join(decoded.code for decoded in body), out)
+            self._check(block.address, _code(block, body, version), out)
         if recording:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
@@ -443,7 +445,7 @@ class Translator:
             if recording:
                 out.give_back(start, scratch, spill)
             self._exit(body[-1].instruction.next_ip, out)
-        return self._finish(block, body, region, out, record, places, None, tuple(masked), checked)
+        return self._finish(block, body, region, out, record, places, None, tuple(masked), version)
 
     def _wants_record(self, body: list[Decoded]) -> bool:
         if self._detail != "flops" and any(decoded.accesses for decoded in body):
@@ -488,12 +490,12 @@ class Translator:
     def _copy(self, decoded: Decoded, out: Output) -> None:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
         instruction = decoded.instruction
-        if instruction.mnemonic == Mnemonic.RDGSBASE:
+        if decoded.code[0] == _F3 and instruction.mnemonic == Mnemonic.RDGSBASE:
             wide = instruction.code == ix.Code.RDGSBASE_R64
             register = instruction.op0_register - (Register.RAX if wide else Register.EAX)
             out.add((emit.load_gs if wide else emit.load_gs_half)(register, self._at.program_gs))
             return
-        if is_relative_to_gs(instruction):
+        if _GS_PREFIX in decoded.code and is_relative_to_gs(instruction):
             self._copy_relative_to_gs(decoded, out)
             return
         if not decoded.rip_relative:
@@ -646,7 +648,9 @@ class Translator:
 
     # ---- loops ----
 
-    def _emit_loop(self, block: Block, loop: CountedLoop, region: Region, out: Output) -> int:
+    def _emit_loop(
+        self, block: Block, loop: CountedLoop, region: Region, out: Output, version: Version
+    ) -> int:
         at = self._at
         record = Record(written=True)
         slots = {register: record.reserve(2) for register in loop.registers}
@@ -669,7 +673,7 @@ class Translator:
                 opmasks.setdefault(entry.access.mask, 0)
         written = self._masks_written(block)
         if any(written.get(mask) for mask in opmasks):
-            return self._emit_block(block, region, out)
+            return self._emit_block(block, region, out, version)
         for mask in tuple(opmasks):
             opmasks[mask] = record.reserve(1)
         record.lanes = [(opmasks[mask], lanes, position) for mask, lanes, position in record.lanes]
@@ -719,7 +723,9 @@ class Translator:
                     entry.position,
                 )
             )
-        return self._finish(block, block.body, region, out, record, places, (loop, slots), tuple(masked))
+        return self._finish(
+            block, block.body, region, out, record, places, (loop, slots), tuple(masked), version
+        )
 
     # ---- finishing ----
 
@@ -733,7 +739,7 @@ class Translator:
         places: list[int],
         loop: tuple[CountedLoop, dict[int, int]] | None,
         masked: tuple[MaskedFlops, ...],
-        checked: bool = False,
+        version: Version,
     ) -> int:
         at, host = self._at, out.address
         self._hosts[block.address] = host
@@ -749,7 +755,6 @@ class Translator:
         number = len(self.blocks)
         self._end_check(block.address, number, out)
         self._cache.place(region, out.code)
-        version = block.address, b"".join(decoded.code for decoded in block.body), checked
         self._register(block, out, len(out.code), record, body, places, loop, masked=masked, version=version)
         self._link(block.address, host, number)
         return host
@@ -786,6 +791,11 @@ class Translator:
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
         self._link(guest, host, number)
         return host
+
+
+def _code(block: Block, body: Sequence[Decoded], version: Version) -> bytes:
+    """Return the code of as many instructions as became part of a translation."""
+    return version[1] if len(body) == len(block.body) else b"".join(decoded.code for decoded in body)
 
 
 def _unused(decoded: Decoded) -> Iterator[int]:

@@ -312,9 +312,10 @@ void instrument_look_for_changes(int all) {
     else if (all) compare_pages(1);
 }
 
-/* All look-ups; what was translated is no longer reached. */
+/* All look-ups, and what pages were like; what was translated is no longer reached. */
 void instrument_forget(void) {
     instrument_lock_code();
+    for (uint64_t i = 0; i < page_room; i++) pages[i].checked = pages[i].faults = 0;
     for (uint64_t i = instrument_block_total(); i-- > 0;) {
         struct block *b = instrument_block_at(i);
         if (b->info.guest_bytes) make_stale(b);
