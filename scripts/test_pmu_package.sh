@@ -21,8 +21,13 @@ if [ ! -e "$root/made" ]; then
     (cd "$cache/debs" && apt-get download -qq $packages libpython3.11-dev:arm64 >/dev/null 2>&1)
     for package in "$cache"/debs/*.deb; do dpkg-deb -x "$package" "$root"; done
     platforms=(--platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux_2_28_aarch64)
+    # What the package asks for itself, without what it asks for on other processors.
+    "$python" -c "
+import tomllib
+wanted = tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']
+print(*(one for one in wanted if ';' not in one), sep='\n')" >"$cache/wanted.txt"
     "$python" -m pip download --quiet --dest "$cache/wheels" "${platforms[@]}" --python-version 3.11 \
-        --only-binary :all: numpy pandas cffi pyperf pyelftools pycparser rich tomli click matplotlib seaborn
+        --only-binary :all: --requirement "$cache/wanted.txt"
     for wheel in "$cache"/wheels/*.whl; do "$python" -m zipfile -e "$wheel" "$root/site"; done
     rm -rf "$root"/usr/share/{doc,man,zoneinfo} "$root"/usr/lib/python3.11/{test,idlelib,ensurepip}
     rm -rf "$root"/site/*/tests "$root"/usr/lib/aarch64-linux-gnu/*.a "$root"/usr/lib/python3.11/config-*

@@ -67,6 +67,7 @@ def python(code: str, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert ran.returncode == 0, ran.stderr
@@ -135,7 +136,7 @@ def test_threads_that_exist_and_threads_that_start_inside_are_counted() -> None:
     code = """
 go, done = threading.Event(), threading.Event()
 def wait(): go.wait(); touch(400); done.set()
-old = threading.Thread(target=wait); old.start()
+old = threading.Thread(target=wait, daemon=True); old.start()
 with counteroof.region("all"):
     go.set(); done.wait()
     new = threading.Thread(target=touch, args=(300,)); new.start(); new.join()
@@ -304,6 +305,7 @@ def test_the_command_prints_the_table_and_passes_the_status_on(compiled: Path) -
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert ran.returncode == 2
