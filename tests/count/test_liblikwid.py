@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from counteroof.count.likwid import Counting, Likwid, LikwidFailed, available
+from counteroof.count.likwid import available
+from counteroof.count.likwid_client import Likwid, LikwidFailed
+from counteroof.count.likwid_groups import Counting
 
 pytestmark = [
     pytest.mark.likwid,

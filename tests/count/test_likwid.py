@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from counteroof.count import likwid
+from counteroof.count import likwid_client
 from counteroof.count.base import Measurement
-from counteroof.count.likwid import Counting, Likwid, LikwidFailed, available
+from counteroof.count.events import builtin
+from counteroof.count.likwid import available
+from counteroof.count.likwid_client import Likwid, LikwidFailed
+from counteroof.count.likwid_groups import Counting
 from counteroof.reconcile import dram_bytes
 
 STUB = str(Path(__file__).with_name("likwid_stub"))
@@ -94,6 +97,27 @@ def test_a_processor_without_groups_has_nothing_and_says_so(monkeypatch: pytest.
     assert "for neither FLOPs nor memory" in answer.reason
 
 
+def test_without_a_group_the_processors_own_events_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIKWID_STUB", "works:plain")
+    facts = [*builtin().events("intel_fp_arith_256")]
+    runs: list[int] = []
+
+    def call(calls: int) -> float:
+        runs.append(calls)
+        return 0.5
+
+    with Likwid([0, 1]) as started:
+        found = Counting(started, [0, 0], CALLS, call).measurement(facts=facts)
+    assert len(runs) == 2  # six events on four counters
+    assert found.flops.value == (1 + 1 + 2 + 4 + 4 + 8) * 3000 / CALLS
+    assert [(one.precision, one.flops) for one in found.flops_by] == [("f64", 2100), ("f32", 3900)]
+    with Likwid([0, 1]) as started:
+        found = Counting(started, [0, 0], CALLS, call).measurement(
+            facts=[*builtin().events("amd_flops_zen23")]
+        )
+    assert "does not take FP_RET_SSE_AVX_OPS_ALL:PMC0" in (found.flops.reason or "")
+
+
 def test_what_liblikwid_prints_is_taken_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIKWID_STUB", "works:CLX")
     answer = available()
@@ -121,7 +145,7 @@ def test_when_liblikwid_gives_up_its_message_is_shown_and_we_live(
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIKWID_STUB", "hangs")
-    monkeypatch.setattr(likwid, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(likwid_client, "ANSWER_SECONDS", 0.2)
     with pytest.raises(LikwidFailed, match=r"gave no answer for 0\.2 s"):
         Likwid([0])
 

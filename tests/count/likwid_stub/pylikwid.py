@@ -77,6 +77,8 @@ def getgroups() -> list[dict[str, str]]:
 
 
 def addeventset(name: str) -> int:
+    if name.startswith("FP_ARITH_INST_RETIRED_") and CPU == "plain":
+        GROUPS[name] = ([event.partition(":")[0] for event in name.split(",")], {})
     if name not in GROUPS:
         return -22
     _added.append(name)
