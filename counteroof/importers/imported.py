@@ -79,9 +79,9 @@ def number(text: str, where: str) -> Said | None:
         return None
     decimals = len(match[1] or match[2] or "")
     exponent = int(match[3] or 0)
-    if abs(exponent) > 300:
+    if abs(exponent) > 300 or len(plain) > 300:  # beyond a double, or close to it
         return None
-    whole = not decimals and exponent == 0 and "." not in plain
+    whole = match[3] is None and "." not in plain
     if whole:
         return Said(int(plain), 0.0, where)
     value = float(plain)

@@ -202,6 +202,8 @@ def _fill(
             key = (*title, f"{cells[0].removesuffix(' STAT')}:{cells[1]}")
             output.sums[key] = cells[first + columns.index("Sum")]
         return
+    if not columns:
+        raise BadInput(f"{output.path}: the table of {cells[0]!r} has no column with values")
     for column in columns:
         if not _COLUMN.match(column):
             raise BadInput(

@@ -138,6 +138,9 @@ def _launches(lines: Sequence[str], path: Path) -> Iterator[Launch]:
             )
     if _header(lines[start + 1 :]) is not None:
         raise BadInput(f"{path} holds several tables; import one output of Nsight Compute at a time")
+    absent = [name for name in _LONG if name not in header]
+    if 0 < len(absent) < len(_LONG):
+        raise BadInput(f"{path} has no column {absent[0]!r}; expected all of {', '.join(_LONG)}")
     entries = [dict(zip(header, row, strict=True)) for row in rows]
     yield from _long(entries, path) if _LONG[0] in header else _raw(header, entries, path)
 

@@ -24,6 +24,7 @@ from ..factories import bandwidth, compute
         ("3.341458e+09", 3_341_458_000, 500),
         ("18685492.000000", 18_685_492, 5e-7),
         (".5", 0.5, 0.05),
+        ("10e+00", 10, 0.5),
     ],
 )
 def test_a_number_knows_how_far_it_may_have_been_rounded(text: str, value: float, error: float) -> None:
@@ -35,7 +36,7 @@ def test_a_number_knows_how_far_it_may_have_been_rounded(text: str, value: float
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nan", "inf", "1,23", "12,34,567", "1.234.567", "97,32", "1e999", "x", "1 2"]
+    "text", ["", "nan", "inf", "1,23", "12,34,567", "1.234.567", "97,32", "1e999", "9" * 400, "x", "1 2"]
 )
 def test_what_is_no_number_or_could_be_two_is_none(text: str) -> None:
     assert number(text, "here") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from counteroof import importers
 from counteroof.errors import BadInput
 from counteroof.importers.imported import Options
+from counteroof.results import from_json, to_json
 
 from ..factories import machine
 from . import test_carm, test_likwid, test_likwid_marker, test_ncu, test_perf_stat
@@ -93,3 +96,55 @@ def test_a_file_of_another_kind_is_refused_by_every_importer(kind: str, tmp_path
         if other != kind:
             with pytest.raises(BadInput):
                 importers.read(path, kind)
+
+
+VALUES = ("0", "-1", "9" * 30, "9" * 400, "nan", "1e400", "10e+00", "", "null", "true", '""')
+CHARACTERS = '0123456789.,-|":{}[]e \n\t%naAN<>\u00b5\0'
+
+
+def damaged(text: str, chance: random.Random) -> str:
+    """Return a text with something cut, doubled, swapped or replaced."""
+    lines = text.split("\n")
+    one, other, at = (
+        chance.randrange(len(lines)),
+        chance.randrange(len(lines)),
+        chance.randrange(len(text) + 1),
+    )
+    match chance.randrange(6):
+        case 0:
+            return text[:at]
+        case 1:
+            return text[:at] + chance.choice(CHARACTERS) + text[at + chance.randrange(2) :]
+        case 2:
+            del lines[one]
+        case 3:
+            lines.insert(one, lines[other])
+        case 4:
+            lines[one], lines[other] = lines[other], lines[one]
+        case _:
+            numbers = list(re.finditer(r"\d+", text))
+            if numbers:
+                spot = chance.choice(numbers)
+                return text[: spot.start()] + chance.choice(VALUES) + text[spot.end() :]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("kind", [None, *importers.KINDS])
+def test_a_damaged_file_is_read_or_refused_in_one_line(kind: str | None, tmp_path: Path) -> None:
+    chance = random.Random(f"{kind}")
+    path = tmp_path / "file"
+    texts = [text for name, several in FILES.items() for text in several if kind in (None, name)]
+    outcomes = set()
+    for _ in range(150):
+        text = chance.choice(texts)
+        for _ in range(chance.choice([1, 1, 2, 4])):
+            text = damaged(text, chance)
+        path.write_text(text)
+        try:
+            for run in importers.read(path, kind):
+                assert from_json(to_json(run)) == run
+            outcomes.add("read")
+        except BadInput as error:
+            assert "\n" not in str(error)
+            outcomes.add("refused")
+    assert outcomes == {"read", "refused"}
