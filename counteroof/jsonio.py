@@ -23,6 +23,10 @@ from .errors import BadInput, Problem
 T = TypeVar("T")
 
 
+_DIGITS = 308
+"""Digits of an integer that always fit the range of a double."""
+
+
 class _Invalid:
     """Stands for a value whose mistakes are already on the list."""
 
@@ -270,9 +274,15 @@ def read_file(path: Path, what: str) -> object:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise BadInput(f"{what} {path} cannot be read: {reason}") from error
     try:
-        return json.loads(text, parse_constant=refuse, parse_float=_parse_float)
+        return json.loads(text, parse_constant=refuse, parse_float=_parse_float, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{what} {path} is not JSON: {error}") from error
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits is beyond the range of a double")
+    return int(text)
 
 
 def _parse_float(text: str) -> float:

@@ -84,7 +84,8 @@ def test_numbers_that_are_not_finite_are_refused_with_their_path(number: float) 
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', "{", "\xff", "[" * 100_000]
+    "text",
+    ['{"a": NaN}', '{"a": Infinity}', '{"a": 1e999}', f'{{"a": 1{"0" * 400}}}', "{", "\xff", "[" * 100_000],
 )
 def test_a_file_that_is_not_json_is_one_clear_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counteroof import results as results_file
-from counteroof.commands import BAD_INPUT, DONE, main
+from counteroof.commands import BAD_INPUT, DONE, FAILED, main
 from counteroof.report import table
 from tests import factories
 
@@ -118,3 +121,45 @@ def test_one_kernel_is_explained_in_full(folder: Path, capsys: Captured) -> None
     assert capsys.readouterr().err == (
         "counteroof: no kernel 'triat' (did you mean 'triad'?); the kernels are: triad, spoiled\n"
     )
+
+
+def places(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Give the path of every value in JSON data."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["table", "{}"],
+        ["table", "{}", "--columns", "all", "--format", "latex"],
+        ["table", "{}", "--explain", "triad"],
+        ["compare", "good.json", "{}", "--allow", "precision,size,threads,convention,machine"],
+        ["check", "{}", "--against", "good.json", "--time", "5%"],
+        ["check", "good.json", "--against", "{}"],
+    ],
+)
+def test_results_with_anything_anywhere_are_used_or_refused(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    results_file.save(RESULTS, tmp_path / "good.json")
+    text = (tmp_path / "good.json").read_text()
+    everywhere = list(places(json.loads(text)))
+    chance = random.Random(" ".join(command))
+    codes = set()
+    for _ in range(60):
+        data = json.loads(text)
+        *path, last = chance.choice(everywhere)
+        at = data
+        for key in path:
+            at = at[key]
+        at[last] = chance.choice([None, 0, -1, 1.5, 1e308, 10**400, "", "x\0\x1b", [], {}, True])
+        (tmp_path / "odd.json").write_text(json.dumps(data))
+        codes.add(main([part.format("odd.json") for part in command]))
+        assert "Traceback" not in capsys.readouterr().err
+    assert BAD_INPUT in codes
+    assert codes <= {DONE, FAILED, BAD_INPUT}
