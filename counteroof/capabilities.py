@@ -137,8 +137,12 @@ class _Survey:
         )
         names = system.grouped(pmu.name for pmu in self.pmus)
         monitor = "usable" if self.monitor.usable else "not usable"
+        traps = (
+            [Item("known traps", "; ".join(self.plan.traps))] if self.plan.traps and self.plan.cores else []
+        )
         return (
             Item("microarchitecture", self.plan.title, known),
+            *traps,
             Item("PMUs", names or "none"),
             Item("LIKWID", "usable" if self.likwid.usable else "not usable", self.likwid.reason),
             Item("LIKWID access", _likwid_access()),

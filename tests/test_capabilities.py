@@ -178,6 +178,7 @@ def test_the_processor_and_its_pmus_are_among_the_facts(tmp_path: Path) -> None:
     facts = {item.name: item.value for item in survey(where).system}
     assert facts["microarchitecture"] == "AMD Zen 4"
     assert facts["PMUs"] == "amd_df, cpu, amd_umc_0-7"
+    assert "MI300A" in facts["known traps"]
     assert facts["LIKWID"] == "not usable"
     assert facts["resctrl"] == "not usable"
 

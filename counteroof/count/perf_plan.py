@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..machine.sysfs import Tree
+from ..machine.system import grouped
 from .events import EventData, EventFact, EventSet, Processor, ProcessorEvents
 from .perf_open import Event
 from .pmus import (
@@ -89,6 +90,8 @@ class PerfPlan:
         Sources in the order of preference; those of ``fallback`` see reads only, and not all of them.
     l1_l2, l2_l3
         Traffic between caches.
+    traps
+        What is known to go wrong with this processor's counters.
     reasons
         Why there is nothing for a quantity: ``flops``, ``dram``, ``fallback``, ``l1_l2``, ``l2_l3``.
     """
@@ -106,6 +109,7 @@ class PerfPlan:
     l1_l2: Source | None = None
     l2_l3: Source | None = None
     reasons: dict[str, str] = field(default_factory=dict)
+    traps: tuple[str, ...] = ()
 
 
 def plan(data: EventData, cpu: Processor, pmus: Sequence[Pmu], tree: Tree = REAL) -> PerfPlan:
@@ -185,6 +189,7 @@ class _Planner:
             self.cache(cores, "l1_l2"),
             self.cache(cores, "l2_l3"),
             self.reasons,
+            entry.traps,
         )
 
     # -- FLOPs
@@ -241,7 +246,7 @@ class _Planner:
         """Return a set on all its PMUs, processors and sockets, or ``None`` if there is no such PMU."""
         one = self.data.sets[set_name]
         facts = self.data.events(set_name, self.name)
-        notes = [*_remarks(one)]
+        notes = [*_remarks(one), *self.other_memory()]
         if not one.pmu:
             cores = core_pmus(self.pmus, self.entry.core_pmus)
             terms = [Term(on_core(pmu, fact), fact.bytes or 0, fact) for pmu in cores for fact in facts]
@@ -263,6 +268,13 @@ class _Planner:
         if one.scope.startswith("mc"):
             each = CONTROLLER_CHANNELS * CHANNEL_BYTES_PER_SECOND
         return Source(set_name, tuple(terms), split, controllers * each, tuple(notes))
+
+    def other_memory(self) -> Iterator[str]:
+        """Say which memory beside the DRAM is there, and not in its bytes."""
+        for set_name in self.entry.dram_extra:
+            found = matching(self.pmus, self.data.sets[set_name].pmu)
+            if found:
+                yield f"traffic of other memory ({grouped(_names(found))}) is not in these bytes"
 
     def bytes_of(self, one: EventSet, pmu: Pmu, fact: EventFact) -> float:
         from_firmware = firmware_bytes(pmu, fact) if one.firmware_scale else None

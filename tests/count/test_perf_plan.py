@@ -101,6 +101,18 @@ def test_memory_traffic_is_opened_on_every_controller_of_every_socket(
     assert opened(memory(build, cpu, tmp_path)) == expected
 
 
+def test_memory_of_another_kind_is_said_not_to_be_in_the_bytes(tmp_path: Path) -> None:
+    def xeon_max(root: Path) -> Path:
+        pmu_trees.pmu(root, "uncore_imc_0", 20, pmu_trees.EVENT_UMASK, cpumask="0")
+        for number in range(4):
+            pmu_trees.pmu(root, f"uncore_hbm_{number}", 30 + number, pmu_trees.EVENT_UMASK, cpumask="0")
+        return root
+
+    source = memory(xeon_max, intel(0x8F), tmp_path)
+    assert opened(source) == [(20, 0xCF05, 0), (20, 0xF005, 0)]
+    assert source.notes == ("traffic of other memory (uncore_hbm_0-3) is not in these bytes",)
+
+
 def test_without_its_memory_controllers_zen_4_falls_back_on_the_data_fabric(tmp_path: Path) -> None:
     found = planned(pmu_trees.zen4_without_umc, ZEN4, tmp_path)
     assert [source.name for source in found.dram] == ["dram_amd_df_v2_zen4"]
