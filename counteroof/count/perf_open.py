@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..machine.system import paranoid
 from .base import Count, unavailable
-from .perf_probe import paranoid
 
 GROUP_EVENTS = 16
 """Events of a group at most, as ``csrc/perf/perf.h`` has room for them."""
