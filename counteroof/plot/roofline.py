@@ -101,10 +101,10 @@ def draw_on(axes: Axes, shown: Results | Picture, panel: int = 0) -> None:
         if aside is not None and highest is not None:
             _prepare_aside(aside, shown, limits)
             aside.set_xlabel("")
+            axes.xaxis.set_minor_locator(NullLocator())
             axes.set_xticks(
                 [x for x in LogLocator().tick_values(limits.x0, highest) if limits.x0 <= x <= highest]
             )
-            axes.xaxis.set_minor_locator(NullLocator())
         figure = axes.get_figure(root=True)
         if figure is not None and figure.get_layout_engine() is not None:
             figure.draw_without_rendering()
@@ -150,6 +150,7 @@ def _draw(shown: Picture) -> Figure:
             aside = figure.add_axes(rectangle)
             aside.set_zorder(-1)  # below what reaches into it from the axes
         _prepare(axes, shown, replace(panel, title="\n".join(titles[panel.title])), limits, first=column == 0)
+        _draw_minor_ticks(axes)
         if aside is not None:
             _prepare_aside(aside, shown, limits)
         paper = Paper(axes, crowded=len(panel.dots) > MOST_NAMED)
@@ -242,6 +243,7 @@ def _draw_panel(
         axes.set_title(
             f"{unnamed} of {len(panel.dots)} kernels not named for lack of room",
             loc="right",
+            y=1.0,
             fontsize=style.FONT,
             color=style.LOWER,
         )
@@ -255,7 +257,9 @@ def _prepare(axes: Axes, shown: Picture, panel: Panel, limits: _Limits, *, first
     axes.set_xlabel(shown.x_label, fontsize=style.FONT + 1.5)
     if first:
         axes.set_ylabel("GFLOP/s", fontsize=style.FONT + 1.5)
-    axes.set_title(panel.title, loc="left", fontsize=_TITLE[0], fontweight="bold", pad=5, parse_math=False)
+    axes.set_title(
+        panel.title, loc="left", fontsize=_TITLE[0], fontweight="bold", pad=5, y=1.0, parse_math=False
+    )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.tick_params(labelsize=style.FONT + 0.5)
@@ -263,6 +267,32 @@ def _prepare(axes: Axes, shown: Picture, panel: Panel, limits: _Limits, *, first
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _draw_minor_ticks(axes: Axes) -> None:
+    """Draw the ticks between powers of ten as one line an axis; hundreds of ticks take half a second."""
+    from matplotlib.ticker import NullLocator
+
+    box = axes.get_window_extent()
+    length = 2.5 * axes.figure.dpi / 72
+    for axis, limits, reach in (
+        (axes.xaxis, axes.get_xlim(), length / box.height),
+        (axes.yaxis, axes.get_ylim(), length / box.width),
+    ):
+        axis.set_minor_locator(NullLocator())
+        powers = range(math.floor(math.log10(limits[0])), math.ceil(math.log10(limits[1])))
+        places = [factor * 10.0**power for power in powers for factor in range(2, 10)]
+        along, across = [], []
+        for place in places:
+            if limits[0] <= place <= limits[1]:
+                along += [place, place, math.nan]
+                across += [0.0, -reach, math.nan]
+        x, y, transform = (
+            (along, across, axes.get_xaxis_transform())
+            if axis is axes.xaxis
+            else (across, along, axes.get_yaxis_transform())
+        )
+        axes.plot(x, y, transform=transform, color=style.INK, linewidth=0.6, clip_on=False, gid="ticks")
 
 
 def _prepare_aside(aside: Axes, shown: Picture, limits: _Limits) -> None:
