@@ -28,6 +28,12 @@ QUANTITIES = (
 )
 """What is shown before and after: columns of a run's table, and their headings here."""
 
+_EXPENDABLE = ("flops_per_second", "bound", "intensity")
+"""Columns that a narrow terminal does without, in this order; every other form has them."""
+
+_LEAST_NAME = 16
+"""Characters of a name below which a column is left out instead."""
+
 NEGLIGIBLE = 0.001
 """Share of the actual bytes below which a change of a ledger line is not printed (data forms have all)."""
 
@@ -218,22 +224,25 @@ def terminal(comparisons: Sequence[RunComparison], width: int) -> RenderableType
 
 
 def _stacked(comparison: RunComparison, width: int) -> tuple[list[str], list[str]]:
-    headings = ["kernel", "time\nbefore\nafter", "ratio\nverdict"]
-    shown = [(key, text) for key, text in QUANTITIES if key != "seconds"]
-    headings += [f"{text}\nbefore\nafter" for _, text in shown]
-    numeric = [False, True, False, *(BY_KEY[key].numeric for key, _ in shown)]
-    rows = []
-    for one in comparison.kernels:
-        pairs = [_pair(key, one) for key, _ in (("seconds", ""), *shown)]
-        rows.append([pairs[0], _verdict(one), *pairs[1:]])
-    rest, _ = aligned(headings[1:], numeric[1:], rows, 2)
-    room = max(width - len(rest[-1]) - 2, 10)
+    """Return head and rows; what does not fit the width is left out, the least telling column first."""
     plain = names.all_readable(one.label for one in comparison.kernels)
     labels = [printable(plain[one.label]) for one in comparison.kernels]
-    cut = names.shortened(labels, room)
-    return aligned(
-        headings, numeric, [[cut[label], *row] for label, row in zip(labels, rows, strict=True)], 2
-    )
+    least = min(max(map(len, labels), default=0), _LEAST_NAME)
+    shown = [(key, text) for key, text in QUANTITIES if key != "seconds"]
+    columns = {key: [_pair(key, one) for one in comparison.kernels] for key, _ in QUANTITIES}
+    verdicts = [_verdict(one) for one in comparison.kernels]
+    for key in (*_EXPENDABLE, None):
+        headings = ["time\nbefore\nafter", "ratio\nverdict", *(f"{text}\nbefore\nafter" for _, text in shown)]
+        numeric = [True, False, *(BY_KEY[name].numeric for name, _ in shown)]
+        cells = [columns["seconds"], verdicts, *(columns[name] for name, _ in shown)]
+        rows = [[column[at] for column in cells] for at in range(len(labels))]
+        room = width - len(aligned(headings, numeric, rows, 2)[0][-1]) - 2
+        if room >= least or key is None:
+            break
+        shown = [(name, text) for name, text in shown if name != key]
+    cut = names.shortened(labels, max(room, 10))
+    whole = [[cut[label], *row] for label, row in zip(labels, rows, strict=True)]
+    return aligned(["kernel", *headings], [False, *numeric], whole, 2)
 
 
 def _pair(key: str, one: KernelComparison) -> str:

@@ -14,7 +14,6 @@ from ..roofline import choose_roof
 from . import forms, legend
 from .columns import BOUNDS, BY_KEY
 from .forms import printable
-from .grid import Grid, Heading, text_row
 
 WIDTH = 100
 
@@ -176,8 +175,22 @@ def _arrays(kernel: KernelResult) -> list[str]:
 def _table(*headings: tuple[str, bool], rows: Sequence[tuple[str, ...]]) -> list[str]:
     if not rows:
         return []
-    heads = tuple(Heading(text, text, numeric) for text, numeric in headings)
-    return forms.text(Grid(heads, tuple(map(text_row, rows)))).splitlines()
+    head, body = forms.aligned(
+        [text for text, _ in headings], [numeric for _, numeric in headings], _wrapped(headings, rows), 2
+    )
+    return [*head, *"\n".join(body).split("\n")]
+
+
+def _wrapped(headings: Sequence[tuple[str, bool]], rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """Return the rows with the texts of a last column wrapped into what the others leave of the width."""
+    made = [[printable(text) for text in row] for row in rows]
+    if headings[-1][1]:
+        return made
+    others = [
+        max(len(row[i]) for row in ([text for text, _ in headings], *made)) for i in range(len(headings) - 1)
+    ]
+    room = max(WIDTH - sum(others) - 2 * len(others), 30)
+    return [[*row[:-1], textwrap.fill(row[-1], room)] for row in made]
 
 
 def _filled(line: str) -> list[str]:

@@ -108,6 +108,21 @@ def test_what_changed_stands_below(width: int, found: RunComparison) -> None:
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("width", "there", "gone"), [(100, "GFLOP/s", "~"), (80, "FLOP/B", "GFLOP/s"), (72, "of roof", "bound")]
+)
+def test_a_narrow_terminal_does_without_the_least_telling_columns(
+    width: int, there: str, gone: str, found: RunComparison
+) -> None:
+    text = drawn(width, found)
+    head = text.partition("───")[0]
+    assert there in head
+    assert gone not in head
+    assert max(len(line) for line in text.partition("\n\n")[0].splitlines()) <= width
+    for word in ("12.5 ms", "9.42 ms", "faster", "640 MB", "480 MB"):
+        assert word in text
+
+
 def test_changes_of_no_weight_are_not_printed_but_are_in_the_data() -> None:
     other = measurement(
         2 * N,

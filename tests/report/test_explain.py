@@ -107,3 +107,13 @@ def test_names_are_readable_and_harmless(name: str) -> None:
     text = explain.text(kernel, results(kernel))
     assert "\x1b" not in text
     assert text.startswith(("axpy(double, double*, double*)\n", "?[31mred"))
+
+
+def test_no_line_is_wider_than_a_terminal() -> None:
+    kernel = result(declared=(2 * N, 100 * N), counted=triad(notes=("a note " * 40,)))
+    text = explain.text(kernel, results(kernel))
+    assert max(map(len, text.splitlines())) <= explain.WIDTH
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if "in the formula but not moved" in line)
+    assert lines[at].endswith("bytes of the formula that stayed in cache, or were")
+    assert lines[at + 1].strip() == "never touched"
