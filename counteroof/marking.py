@@ -382,6 +382,8 @@ def _counts(
     cycles = summed("cycles", found.cycles, got, no_core)
     if found.dram is not None:
         dram = summed("DRAM bytes", found.dram.terms, got)
+        if dram.value is not None:
+            dram = replace(dram, reason="of whole sockets: what others move is in it")
     else:
         dram = unavailable("perf", found.reasons["dram"])
     kernel = {event.name: counted[event] for event in found.software if event in counted}

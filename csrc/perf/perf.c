@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <linux/version.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,8 +25,16 @@ int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint
     attr.inherit = inherit != 0;
     attr.disabled = leader < 0 && !enabled;
     attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
+    attr.inherit_thread = attr.inherit; /* threads, and not the processes that are forked */
+#endif
     int descriptor = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, leader, (unsigned long)PERF_FLAG_FD_CLOEXEC);
-    /* A kernel older than these headers refuses fields it does not know only if they are set: none is. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 13, 0)
+    if (descriptor < 0 && errno == EINVAL && attr.inherit_thread) { /* maybe it is older than these headers */
+        attr.inherit_thread = 0;
+        descriptor = (int)syscall(SYS_perf_event_open, &attr, pid, cpu, leader, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    }
+#endif
     return descriptor < 0 ? -errno : descriptor;
 }
 

@@ -25,7 +25,7 @@ struct perf_group {
 };
 
 /* Opens an event; `leader` is -1 for one that leads a group. `inherit`: threads that its thread starts later are
-   counted too. `enabled`: the leader counts from now on, and so is in the kernel's check of what fits into the group
+   counted too (before Linux 5.13 also processes). `enabled`: the leader counts from now on, and so is in the kernel's check of what fits into the group
    (arm_pmu.c leaves out a leader that is off). Returns a file descriptor, or -errno. */
 int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit, uint32_t enabled);
 void perf_close(int descriptor);

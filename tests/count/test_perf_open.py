@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +35,7 @@ from counteroof.native import ffi, lib
 CYCLES = Event("cycles", "cpu", 4, 0x3C)
 DRAM = Event("cas_count_read", "uncore_imc_0", 14, 0x304, cpu=0, exclude=0)
 TASK_CLOCK, PAGE_FAULTS = SOFTWARE
+KERNEL_VERSION = tuple(map(int, platform.release().split("-")[0].split(".")[:2]))
 
 
 def core_event(number: int) -> Event:
@@ -291,6 +295,14 @@ def test_threads_that_exist_and_threads_that_start_while_counting_are_counted() 
     faults = counted_by_name(work)["page-faults"]
     old.join()
     assert 500 <= faults.value < 900
+
+
+@pytest.mark.usefixtures("software")
+@pytest.mark.skipif(KERNEL_VERSION < (5, 13), reason="kernels before 5.13 cannot leave out processes")
+def test_processes_that_are_started_meanwhile_are_not_counted() -> None:
+    code = "import mmap; m = mmap.mmap(-1, 3000 * 4096); [m.__setitem__(p * 4096, 1) for p in range(3000)]"
+    faults = counted_by_name(lambda: subprocess.run([sys.executable, "-c", code], check=True))["page-faults"]
+    assert faults.value < 3000
 
 
 @pytest.mark.usefixtures("software")
