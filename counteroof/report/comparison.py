@@ -28,6 +28,9 @@ QUANTITIES = (
 )
 """What is shown before and after: columns of a run's table, and their headings here."""
 
+MOVED_ROOF = 0.05
+"""From this difference on, a roof that both runs are held against is said to be another."""
+
 _EXPENDABLE = ("flops_per_second", "bound", "intensity")
 """Columns that a narrow terminal does without, in this order; every other form has them."""
 
@@ -190,6 +193,7 @@ def reading(comparison: RunComparison) -> list[str]:
             f"ratio = time after over before, with its {100 * (1 - alpha):g} % interval; faster and slower: "
             f"the samples differ by Mann and Whitney's test at p < {alpha:g}"
         )
+    lines += _roofs(comparison)
     if any(one.seconds is not None and one.seconds.significant for one in comparison.kernels):
         lines.append(
             "the samples of a busier machine differ, too: repeat both runs by turns before believing a small "
@@ -197,6 +201,26 @@ def reading(comparison: RunComparison) -> list[str]:
         )
     if any(one.verdict == "too few samples" for one in comparison.kernels):
         lines.append("too few samples = no result of the test could be below that p")
+    return lines
+
+
+def _roofs(comparison: RunComparison) -> list[str]:
+    """Return one line for each roof that was another in the two runs: shares of it do not compare."""
+    moved: dict[str, list[tuple[float, float]]] = {}
+    for one in comparison.kernels:
+        old, new = one.before.placement, one.after.placement
+        if old is None or new is None or old.roof is None or new.roof is None or old.ceiling != new.ceiling:
+            continue
+        if abs(new.roof / old.roof - 1) > MOVED_ROOF:
+            rate = "compute" if new.bound == "compute" else "bandwidth"
+            moved.setdefault(f"{rate} {new.ceiling}", []).append((old.roof, new.roof))
+    lines = []
+    for name, values in moved.items():
+        kind, _, ceiling = name.partition(" ")
+        text = units.flop_rate if kind == "compute" else units.bandwidth
+        befores, afters = ({text(value) for value in side} for side in zip(*values, strict=True))
+        before, after = (" or ".join(sorted(side)) for side in (befores, afters))
+        lines.append(f"the roof {ceiling} was {before} before and {after} after: shares of it moved with it")
     return lines
 
 

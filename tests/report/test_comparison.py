@@ -15,7 +15,7 @@ from counteroof.compare import RunComparison, compare
 from counteroof.report import comparison, forms
 from counteroof.results import FindingResult, Results, Seconds
 
-from ..factories import failed, measurement, result, results, traffic
+from ..factories import bandwidth, failed, measurement, result, results, traffic
 
 N = 20_000_000
 
@@ -143,6 +143,15 @@ def test_what_was_allowed_is_printed() -> None:
     found = compare(results(result()), results(result(threads=2)), allow=["threads"])
     assert "compared in spite of\n - triad: threads 1 against 2" in drawn(110, found)
     assert "## Compared in spite of" in comparison.markdown([found])
+
+
+def test_a_roof_that_moved_between_the_runs_is_told() -> None:
+    slow, fast = (bandwidth("DRAM", value) for value in (50, 60))
+    before = results(result("a", ceilings=(slow,)), result("b", ceilings=(slow,)), ceilings=(slow,))
+    after = results(result("a", ceilings=(fast,)), result("b", ceilings=(fast,)), ceilings=(fast,))
+    line = "the roof DRAM was 50.0 GB/s before and 60.0 GB/s after: shares of it moved with it"
+    assert comparison.reading(compare(before, after)).count(line) == 1
+    assert not any("the roof" in line for line in comparison.reading(compare(before, before)))
 
 
 def test_a_failure_is_told_with_its_side() -> None:
