@@ -26,6 +26,7 @@ OTHER = "(other)"
 
 _FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
 _SOURCE = "cache model"
+_REQUEST = np.dtype([("address", "u8"), ("origin", "u4"), ("bytes", "u2"), ("kind", "u2")])
 
 
 class Kind(enum.IntEnum):
@@ -117,6 +118,7 @@ class CacheModel:
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
         self._arrays: list[tuple[str, int]] = []
+        private = private_levels(caches)
         levels = ffi.new(
             "struct cachesim_level[]",
             [
@@ -126,6 +128,7 @@ class CacheModel:
                     "slices": 1,
                     "hashed": cache.hashed,
                     "fill": 0 if number == 0 else _FILL[cache.fill],
+                    "shared": number >= private,
                 }
                 for number, cache in enumerate(caches)
             ],
@@ -146,6 +149,11 @@ class CacheModel:
         self._arrays.append((name, nbytes))
         return array
 
+    def core(self, number: int) -> None:
+        """Let the accesses that follow come from this core, 0 at first; each has private levels of its own."""
+        if lib.cachesim_core(self.pointer, number):
+            raise CounteroofError("the cache model ran out of memory")
+
     def access(self, address: int, nbytes: int, kind: Kind = Kind.LOAD) -> None:
         """Make one access."""
         lib.cachesim_access(self.pointer, address, nbytes, kind)
@@ -156,13 +164,10 @@ class CacheModel:
             raise BadInput(
                 f"accesses need arrays of one length, not {len(addresses)}, {len(nbytes)}, {len(kinds)}"
             )
-        lib.cachesim_accesses(
-            self.pointer,
-            ffi.from_buffer("uint64_t[]", np.ascontiguousarray(addresses, np.uint64)),
-            ffi.from_buffer("uint32_t[]", np.ascontiguousarray(nbytes, np.uint32)),
-            ffi.from_buffer("uint32_t[]", np.ascontiguousarray(kinds, np.uint32)),
-            len(addresses),
-        )
+        requests = np.zeros(len(addresses), _REQUEST)
+        requests["address"], requests["bytes"], requests["kind"] = addresses, nbytes, kinds
+        buffer = ffi.from_buffer("struct cachesim_request[]", requests)
+        lib.cachesim_requests(self.pointer, buffer, len(requests))
 
     def loop(self, streams: Sequence[tuple[int, int, int, Kind]], count: int) -> None:
         """Run ``count`` iterations over streams of (start, stride, bytes, kind), in order within each."""
@@ -253,6 +258,17 @@ class CacheModel:
             touched_read_bytes=raw.loaded_lines * line,
             touched_write_bytes=raw.stored_lines * line,
         )
+
+
+def private_levels(caches: Sequence[CacheLevel]) -> int:
+    """Return how many levels, from the first, each core has for itself.
+
+    The last of three levels or more is shared, whatever the system says: a virtual machine with one processor
+    reports a cache of its own.
+    """
+    fewest = min(cache.shared_by for cache in caches)
+    private = next((n for n, cache in enumerate(caches) if cache.shared_by > fewest), len(caches))
+    return min(private, 2) if len(caches) > 2 else private
 
 
 def _check(caches: Sequence[CacheLevel]) -> None:

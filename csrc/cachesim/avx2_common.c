@@ -7,7 +7,7 @@
 #define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_avx2_common
 #define WIDTH 1
-#define COMMON 1
+#define SHAPE 1u
 
 #include "sets_avx2.h"
 

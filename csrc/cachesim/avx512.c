@@ -1,4 +1,4 @@
-/* The cache model with sets compared in AVX-512, any shape. */
+/* The cache model with sets compared in AVX-512, for any shape. */
 #if defined(__x86_64__)
 
 #include "internal.h"
@@ -7,7 +7,7 @@
 #define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_avx512
 #define WIDTH 2
-#define COMMON 0
+#define SHAPE 0u
 
 #include "sets_avx512.h"
 

@@ -7,7 +7,7 @@
 #define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_avx512_common
 #define WIDTH 2
-#define COMMON 1
+#define SHAPE 1u
 
 #include "sets_avx512.h"
 

@@ -44,46 +44,6 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
         level->index = CS_INDEX_REMAINDER;
     else
         level->index = level->slices > 1 ? CS_INDEX_SLICES : CS_INDEX_WRAP;
-    size_t size = ((size_t)level->sets << level->room_bits) * sizeof *level->tags;
-    level->tags = aligned_alloc(64, size);
-    if (!level->tags)
-        return -1;
-    memset(level->tags, 0, size);
-    return 0;
-}
-
-static size_t slots(const struct cachesim *sim)
-{
-    return (size_t)sim->level[0].sets << sim->level[0].room_bits;
-}
-
-/* Forgets what the front knows, so that the next access of each line is looked up. */
-static void front_forget(struct cachesim *sim)
-{
-    for (size_t i = 0; i < slots(sim); i++)
-        sim->front.key[i] = CS_NONE;
-}
-
-static void stamps_clear(struct cachesim *sim)
-{
-    size_t room = (size_t)1 << sim->level[0].room_bits;
-    for (size_t i = 0; i < slots(sim); i++) /* slots beyond the ways are never the oldest */
-        sim->front.stamp[i] = (i & (room - 1)) < sim->level[0].ways ? 0 : CS_NONE;
-}
-
-static int front_init(struct cachesim *sim)
-{
-    if (!sim->level[0].tags)
-        return -1;
-    sim->front_off = slots(sim) > 1u << 16 ? CS_NONE : 0;
-    sim->front.key = aligned_alloc(64, slots(sim) * sizeof *sim->front.key);
-    sim->front.stamp = aligned_alloc(64, slots(sim) * sizeof *sim->front.stamp);
-    sim->front.guess = calloc((size_t)1 << CACHESIM_GUESS_BITS, sizeof *sim->front.guess);
-    sim->order = malloc(sim->level[0].sets * sizeof *sim->order);
-    if (!sim->front.key || !sim->front.stamp || !sim->front.guess || !sim->order)
-        return -1;
-    front_forget(sim);
-    stamps_clear(sim);
     return 0;
 }
 
@@ -98,14 +58,21 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
     sim->levels = count;
     sim->line_bits = (uint32_t)__builtin_ctz(line_bytes);
     sim->page_line_bits = CS_PAGE_BITS - sim->line_bits;
-    int failed = cs_pages_init(sim, seed);
-    for (uint32_t k = 0; k < count; k++)
+    int failed = 0;
+    for (uint32_t k = 0; k < count; k++) {
         failed |= level_init(&sim->level[k], &levels[k], sim->line_bits);
-    sim->front.line_bits = sim->line_bits;
-    sim->watch = CS_NONE;
-    failed |= front_init(sim);
-    for (uint32_t i = 0; i < CS_COMBINERS; i++)
-        sim->combiner[i].line = CS_NONE;
+        sim->level[k].apart = k && levels[k].fill == CS_VICTIM && (k == 1 || levels[k - 1].fill == CS_INCLUSIVE);
+        if (!levels[k].shared && sim->private_levels == k)
+            sim->private_levels++;
+    }
+    failed = failed || cs_pages_init(sim, seed) || cs_cores_init(sim) || cs_recency_init(sim);
+    for (uint32_t k = sim->private_levels; k < count && !failed; k++) {
+        size_t bytes = ((size_t)sim->level[k].sets << sim->level[k].room_bits) * sizeof *sim->level[k].tags;
+        sim->level[k].tags = aligned_alloc(64, bytes);
+        failed = !sim->level[k].tags;
+        if (!failed)
+            memset(sim->level[k].tags, 0, bytes);
+    }
     if (failed) {
         cachesim_free(sim);
         return NULL;
@@ -120,14 +87,12 @@ void cachesim_free(struct cachesim *sim)
 {
     if (!sim)
         return;
-    for (uint32_t k = 0; k < sim->levels; k++)
+    for (uint32_t k = sim->private_levels; k < sim->levels; k++)
         free(sim->level[k].tags);
-    free(sim->front.key);
-    free(sim->front.stamp);
-    free(sim->front.guess);
-    free(sim->order);
-    cs_pages_free(sim);
+    cs_cores_free(sim);
+    cs_recency_free(sim);
     cs_origins_free(sim);
+    cs_pages_free(sim);
     free(sim);
 }
 
@@ -140,13 +105,15 @@ int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (width > (avx512 ? 2u : avx2 ? 1u : 0u))
         return -1;
-    static const struct cs_operations *const table[3][2] = {
-        {&cs_plain, &cs_plain_common}, {&cs_avx2, &cs_avx2_common}, {&cs_avx512, &cs_avx512_common}};
-    sim->do_ = table[width][cs_is_common(sim)];
+    static const struct cs_operations *const table[3][3] = {{&cs_plain, &cs_plain_common, &cs_plain_wide},
+                                                            {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
+                                                            {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
+    sim->do_ = table[width][cs_shape(sim)];
 #else
     if (width)
         return -1;
-    sim->do_ = cs_is_common(sim) ? &cs_plain_common : &cs_plain;
+    static const struct cs_operations *const table[3] = {&cs_plain, &cs_plain_common, &cs_plain_wide};
+    sim->do_ = table[cs_shape(sim)];
 #endif
     return 0;
 }
@@ -161,10 +128,9 @@ void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uin
     sim->do_->access(sim, address, bytes, kind);
 }
 
-void cachesim_accesses(struct cachesim *sim, const uint64_t *addresses, const uint32_t *bytes, const uint32_t *kinds,
-                       uint64_t n)
+void cachesim_requests(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
 {
-    sim->do_->accesses(sim, addresses, bytes, kinds, n);
+    sim->do_->requests(sim, requests, n);
 }
 
 void cachesim_stride(struct cachesim *sim, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind)
@@ -183,28 +149,37 @@ void cachesim_reset(struct cachesim *sim)
     cs_combine_drain(sim);
     for (uint32_t k = 0; k < sim->levels; k++)
         sim->level[k].misses = sim->level[k].down = 0;
-    /* The first access to each line in the new window has to come by: which lines the program touches is noted there. */
-    front_forget(sim);
-    sim->clock_bias = sim->front.clock;
+    sim->asked = sim->transfers = 0;
     sim->non_temporal_lines = sim->partial_lines = 0;
     cs_pages_reset(sim);
     cs_origins_reset(sim);
+    cs_cores_reset(sim);
+}
+
+static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_writebacks)
+{
+    size_t tags = (size_t)level->sets << level->room_bits;
+    for (size_t i = 0; count_writebacks && i < tags; i++)
+        while (level->tags[i] & CS_DIRTY) /* the ways behind move up */
+            sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
+    memset(level->tags, 0, tags * sizeof *level->tags);
 }
 
 void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
 {
     cs_combine_drain(sim);
-    for (uint32_t k = 0; k < sim->levels; k++) {
-        struct cs_level *level = &sim->level[k];
-        size_t tags = (size_t)level->sets << level->room_bits;
-        for (size_t i = 0; count_writebacks && i < tags; i++)
-            while (level->tags[i] & CS_DIRTY) /* below level 1 the ways behind move up */
-                sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
-        memset(level->tags, 0, tags * sizeof *level->tags);
+    uint32_t at_work = sim->core;
+    for (uint32_t core = 0; core < sim->cores; core++) {
+        cachesim_core(sim, core);
+        for (uint32_t k = 0; k < sim->private_levels; k++)
+            empty(sim, &sim->level[k], count_writebacks);
     }
+    cachesim_core(sim, at_work);
+    for (uint32_t k = sim->private_levels; k < sim->levels; k++)
+        empty(sim, &sim->level[k], count_writebacks);
+    sim->recency.tail = sim->recency.head;
+    sim->recency.lines = 0;
     cs_origins_clean(sim);
-    front_forget(sim);
-    stamps_clear(sim);
 }
 
 void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
@@ -216,7 +191,7 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
         /* a level is asked for what the one above misses */
-        uint64_t asked = k ? sim->level[k - 1].misses : sim->front.clock - sim->clock_bias;
+        uint64_t asked = k ? sim->level[k - 1].misses : sim->asked;
         totals->level[k].hits = asked - level->misses;
         totals->level[k].misses = level->misses;
         totals->level[k].up_lines = level->misses;
@@ -226,10 +201,13 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
         totals->memory.read_lines += sim->traffic[i]->count.read_lines;
         totals->memory.write_lines += sim->traffic[i]->count.write_lines;
         totals->memory.write_allocate_lines += sim->traffic[i]->count.write_allocate_lines;
+        totals->memory.again_capacity_lines += sim->traffic[i]->count.again_capacity_lines;
+        totals->memory.again_conflict_lines += sim->traffic[i]->count.again_conflict_lines;
     }
     cs_distinct(sim, CS_ALL, &totals->memory);
     totals->non_temporal_lines = sim->non_temporal_lines;
     totals->partial_lines = sim->partial_lines;
+    totals->transfers = sim->transfers;
     totals->pages = sim->pages_touched;
     totals->error = sim->error;
 }
@@ -246,13 +224,13 @@ int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffi
 
 uint32_t cachesim_physical_line(const struct cachesim *sim, uint64_t address)
 {
-    const struct cs_page *page = cs_page_seen(sim, address >> CS_PAGE_BITS);
-    return page && page->line ? page->line | cs_in_page(sim, address >> sim->line_bits) : 0;
+    uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
+    return label ? sim->pages[label].line | cs_in_page(sim, address >> sim->line_bits) : 0;
 }
 
-uint32_t cachesim_set_of(const struct cachesim *sim, uint32_t level, uint32_t line)
+uint32_t cachesim_set_of(const struct cachesim *sim, uint32_t level, uint32_t physical)
 {
-    return cs_set(&sim->level[level], line);
+    return cs_set(&sim->level[level], physical);
 }
 
 uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
@@ -262,21 +240,9 @@ uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
 
 uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
 {
-    const struct cs_level *l = &sim->level[level];
-    size_t first = (size_t)set << l->room_bits;
-    uint64_t stamps[64];
+    const uint32_t *tags = sim->level[level].tags + ((size_t)set << sim->level[level].room_bits);
     uint32_t n = 0;
-    for (uint32_t way = 0; way < l->ways; way++) {
-        if (!l->tags[first + way])
-            continue;
-        uint32_t at = n++;
-        uint64_t stamp = level ? 0 : sim->front.stamp[first + way];
-        for (; !level && at > 0 && stamps[at - 1] < stamp; at--) {
-            stamps[at] = stamps[at - 1];
-            lines[at] = lines[at - 1];
-        }
-        stamps[at] = stamp;
-        lines[at] = l->tags[first + way];
-    }
+    for (; n < sim->level[level].ways && tags[n]; n++)
+        lines[n] = cs_physical(sim, tags[n] & CS_LINE) | (tags[n] & CS_DIRTY);
     return n;
 }

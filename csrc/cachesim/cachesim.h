@@ -1,6 +1,6 @@
 /*
  * The cache model: virtual addresses in, traffic per level and per array out. Nothing is stored per access, so memory
- * grows with the pages touched (about 72 bytes a page) and not with the length of the run.
+ * grows with the pages touched (about 850 bytes a page, a fifth of it) and not with the length of the run.
  *
  * What is modelled
  * - Levels 1 to 4, set-associative, true LRU, write-back, write-allocate. A line written back to a level that holds it
@@ -21,9 +21,16 @@
  *   totals are read or reset.
  * - A prefetch (kind 3) brings a line in like a load. A flush (kind 4) writes a line back and removes it everywhere.
  *
+ * - Several cores: levels not marked as shared exist once a core. A core that stores to a line takes it away from the others;
+ *   one that loads a line which another holds modified has that written back to the first shared level, and both keep it.
+ *   A line that no shared level has but another core does comes from there and not from memory (`transfers`).
+ * - A line read from memory again is a conflict if a fully associative LRU cache of the same size, asked for the same lines
+ *   as the last level, would have kept it, and else of capacity. The size is that of the last level, with that of the level
+ *   above if its victims fill it.
+ *
  * Every line an access covers counts one hit or miss in level 1, an update (kind 5) two; lines are taken in ascending order.
  *
- * One simulator is used by one thread at a time. C code includes fast.h, which has a guard and includes this file.
+ * One simulator is used by one thread at a time.
  */
 
 struct cachesim;
@@ -33,7 +40,8 @@ struct cachesim_level {
     uint32_t ways;   /* 1 to 64 */
     uint32_t slices; /* 0 and 1 are the same; more must divide the number of sets */
     uint32_t hashed;
-    uint32_t fill; /* 0 non-inclusive, 1 inclusive, 2 victim */
+    uint32_t fill;   /* 0 non-inclusive, 1 inclusive, 2 victim */
+    uint32_t shared; /* by all cores; else each has its own. All levels below a shared one are shared */
 };
 
 struct cachesim_level_totals {
@@ -46,12 +54,15 @@ struct cachesim_level_totals {
 struct cachesim_traffic {
     uint64_t read_lines, write_lines; /* from and to memory */
     uint64_t write_allocate_lines;    /* the part of read_lines that a store caused */
+    /* the parts of read_lines that had been read before in this window: the cache is too small, or the set was */
+    uint64_t again_capacity_lines, again_conflict_lines;
     /* distinct lines among them */
     uint64_t unique_read_lines, unique_write_lines;
     uint64_t unique_write_allocate_lines; /* of unique_read_lines: the first of their reads was caused by a store */
     /* distinct lines the program touched, wherever they were */
     uint64_t loaded_lines; /* a load came first */
     uint64_t stored_lines;
+    uint64_t touched_bytes; /* distinct bytes loaded or stored */
 };
 
 struct cachesim_totals {
@@ -60,6 +71,7 @@ struct cachesim_totals {
     struct cachesim_traffic memory;
     uint64_t non_temporal_lines; /* lines written to memory around the caches, of memory.write_lines */
     uint64_t partial_lines;      /* the part of non_temporal_lines that was not filled */
+    uint64_t transfers;          /* lines that came from another core's caches instead of memory */
     uint64_t pages;              /* 4 KiB pages touched so far */
     uint32_t error;              /* 0; 1 out of memory, 2 more than 64 GiB touched: the counts are not valid */
 };
@@ -77,9 +89,18 @@ int cachesim_add_array(struct cachesim *, uint64_t start, uint64_t bytes, uint32
 /* kind: 0 load, 1 store, 2 non-temporal store, 3 prefetch, 4 flush, 5 update (load then store), 6 fence (address ignored) */
 void cachesim_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
 
-/* n accesses in order; faster than one by one because the next addresses are known. */
-void cachesim_accesses(struct cachesim *, const uint64_t *addresses, const uint32_t *bytes, const uint32_t *kinds,
-                       uint64_t n);
+/* An access with its number, see cachesim_origins_start. */
+struct cachesim_request {
+    uint64_t address;
+    uint32_t origin;
+    uint16_t bytes, kind;
+};
+
+/* n accesses in order; faster than one by one, because the next addresses are known. */
+void cachesim_requests(struct cachesim *, const struct cachesim_request *requests, uint64_t n);
+
+/* The accesses that follow come from this core, 0 at first. 0, or -1 if memory is short. */
+int cachesim_core(struct cachesim *, uint32_t core);
 
 /* count accesses at address + k * stride */
 void cachesim_stride(struct cachesim *, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind);
@@ -101,6 +122,17 @@ void cachesim_totals(struct cachesim *, struct cachesim_totals *);
 
 /* Traffic of one array, id -1 for all other data; 0, or -1 if there is no such array. */
 int cachesim_array(struct cachesim *, int id, struct cachesim_traffic *);
+
+/* A line that went from core to core since the last reset. */
+struct cachesim_shared_line {
+    uint64_t address; /* of its first byte */
+    int32_t array;    /* -1: of none */
+    uint32_t cores;   /* that touched it */
+    uint64_t moves;   /* times it was taken from a core that held it, so that another could store to it or load what it stored */
+    uint32_t apart;   /* no byte of it was touched by two cores: false sharing */
+};
+/* Fills in at most `room` of them; returns how many there are. */
+uint32_t cachesim_shared_lines(struct cachesim *, struct cachesim_shared_line *lines, uint32_t room);
 
 /*
  * Who causes the traffic with memory. From cachesim_origins_start on (0, or -1 if memory is short) lines are counted by the

@@ -5,58 +5,61 @@
 
 static void close_buffer(struct cachesim *sim, struct cs_combiner *buffer)
 {
-    struct cs_page *page = cs_page(sim, buffer->line);
-    uint32_t in_page = cs_in_page(sim, buffer->line), bytes = 0;
+    uint32_t bytes = 0;
     for (int i = 0; i < 4; i++)
         bytes += (uint32_t)__builtin_popcountll(buffer->mask[i]);
     if (bytes < 1u << sim->line_bits && !buffer->whole) {
-        uint32_t origin = sim->front.origin;
-        sim->front.origin = buffer->origin;
-        cs_memory_read(sim, page, in_page, 1);
-        sim->front.origin = origin;
+        uint32_t origin = sim->origin;
+        sim->origin = buffer->origin;
+        cs_memory_read(sim, cs_page_of(sim, buffer->line), buffer->line, 1, 0);
+        sim->origin = origin;
         sim->partial_lines++;
     }
-    cs_memory_write(sim, page->line | in_page);
+    cs_memory_write(sim, buffer->line);
     sim->non_temporal_lines++;
-    buffer->line = CS_NONE;
+    buffer->line = 0;
     sim->combiners--;
 }
 
-static struct cs_combiner *open_buffer(struct cachesim *sim, uint64_t line)
+static struct cs_combiner *open_buffer(struct cachesim *sim, uint32_t line)
 {
     struct cs_combiner *chosen = NULL;
     for (uint32_t i = 0; i < CS_COMBINERS; i++) {
         struct cs_combiner *buffer = &sim->combiner[i];
         if (buffer->line == line)
             return buffer;
-        if (!chosen || (chosen->line != CS_NONE && (buffer->line == CS_NONE || buffer->used < chosen->used)))
+        if (!chosen || (chosen->line != 0 && (buffer->line == 0 || buffer->used < chosen->used)))
             chosen = buffer;
     }
-    if (chosen->line != CS_NONE)
+    if (chosen->line != 0)
         close_buffer(sim, chosen);
     memset(chosen->mask, 0, sizeof chosen->mask);
-    struct cs_page *page = cs_page(sim, line);
-    page->stored |= UINT64_C(1) << cs_in_page(sim, line);
-    chosen->whole = sim->do_->remove(sim, page->line | cs_in_page(sim, line), 0);
+    cs_page_of(sim, line)->stored |= UINT64_C(1) << cs_in_page(sim, line);
+    chosen->whole = sim->do_->remove(sim, line, 0);
     chosen->line = line;
-    chosen->origin = sim->front.origin;
+    chosen->origin = sim->origin;
     if (sim->origins)
-        cs_origin_dirtied(sim, page, cs_in_page(sim, line));
+        cs_origin_dirtied(sim, line);
     sim->combiners++;
     return chosen;
 }
 
 void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
 {
-    uint64_t line = address >> sim->line_bits;
-    struct cs_combiner *buffer = open_buffer(sim, line);
+    uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << sim->page_line_bits | cs_in_page(sim, address >> sim->line_bits);
     uint32_t first = address & ((1u << sim->line_bits) - 1);
+    cs_page_of(sim, line)->cores |= sim->core_bit;
+    uint64_t *touched = sim->touched + ((size_t)(line >> sim->page_line_bits) * CS_CHUNKS) + ((address - first) >> 6 & 63);
+    struct cs_combiner *buffer = open_buffer(sim, line);
+    uint64_t written[4] = {0};
     int full = 1;
     for (uint32_t word = 0; word < 1u << (sim->line_bits - 6); word++) {
         uint32_t low = word * 64, from = first > low ? first : low;
         uint32_t to = first + bytes < low + 64 ? first + bytes : low + 64;
         if (from < to)
-            buffer->mask[word] |= (to - from == 64 ? UINT64_MAX : (UINT64_C(1) << (to - from)) - 1) << (from - low);
+            written[word] = UINT64_MAX >> (64 - (to - from)) << (from - low);
+        buffer->mask[word] |= written[word];
+        touched[word] |= written[word];
         full &= buffer->mask[word] == UINT64_MAX;
     }
     buffer->used = ++sim->clock;
@@ -64,10 +67,10 @@ void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
         close_buffer(sim, buffer);
 }
 
-void cs_combine_close_line(struct cachesim *sim, uint64_t virtual_line)
+void cs_combine_close_line(struct cachesim *sim, uint32_t line)
 {
     for (uint32_t i = 0; i < CS_COMBINERS; i++)
-        if (sim->combiner[i].line == virtual_line)
+        if (sim->combiner[i].line == line)
             close_buffer(sim, &sim->combiner[i]);
 }
 
@@ -76,6 +79,6 @@ void cs_combine_drain(struct cachesim *sim)
     if (!sim->combiners)
         return;
     for (uint32_t i = 0; i < CS_COMBINERS; i++)
-        if (sim->combiner[i].line != CS_NONE)
+        if (sim->combiner[i].line != 0)
             close_buffer(sim, &sim->combiner[i]);
 }

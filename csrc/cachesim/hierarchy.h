@@ -1,69 +1,96 @@
 /*
- * The walk through the levels, compiled for each way of comparing a set's tags, and for each once for the common shape and
- * once for any (cs_is_common). The including file defines TARGET and INLINE (function attributes), the set_ functions (see
- * sets_plain.h), WIDTH, COMMON (0 or 1) and OPERATIONS (the table to define).
+ * The walk through the levels, compiled for each way of comparing a set's tags, and for each once for any shape and once
+ * for each common one (cs_shape). The including file defines TARGET and INLINE (function attributes), the set_ functions
+ * (see sets_plain.h), WIDTH, SHAPE and OPERATIONS (the table to define).
  */
 
 #define NOINLINE TARGET __attribute__((noinline))
 
-#if COMMON
+#if SHAPE
 #define LEVELS 3u
-#define BLOCKS(k) 1u
-#define ROOM_BITS(k) 4u
+#define BLOCKS(k) ((k) < 2 ? 1u : SHAPE)
+#define ROOM_BITS(k) ((k) < 2 ? 4u : 3u + SHAPE)
 #define LINE_BITS 6u
-#define SET(k, line) ((k) < 2 ? (line) & sim->level[k].set_mask : cs_set(&sim->level[k], line))
-#define SET_IN_PAGE(k, page, line) ((k) < 2 ? SET(k, line) : (page)->last_set + IN_PAGE(line))
-#define FRONT_OFF UINT64_C(0)
 #else
 #define LEVELS sim->levels
 #define BLOCKS(k) sim->level[k].blocks
 #define ROOM_BITS(k) sim->level[k].room_bits
 #define LINE_BITS sim->line_bits
-#define SET(k, line) cs_set(&sim->level[k], line)
-#define SET_IN_PAGE(k, page, line) SET(k, line)
-#define FRONT_OFF sim->front_off
 #endif
 #define SIZE (1u << LINE_BITS)
 #define PAGE_LINE_BITS (CS_PAGE_BITS - LINE_BITS)
 #define IN_PAGE(line) ((uint32_t)(line) & ((1u << PAGE_LINE_BITS) - 1))
 
-static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, uint32_t line)
+/* The set of a line in a level. */
+static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
 {
-    return sim->level[k].tags + ((size_t)SET(k, line) << ROOM_BITS(k));
+    const struct cs_level *level = &sim->level[k];
+    uint32_t set;
+    if (SHAPE && k == 0)
+        set = line & level->set_mask; /* bits within the page */
+    else if (SHAPE && k == 1)
+        set = (page->line | IN_PAGE(line)) & level->set_mask;
+    else if (SHAPE)
+        set = page->last_set + IN_PAGE(line);
+    else
+        set = cs_set(level, page->line | IN_PAGE(line));
+    return level->tags + ((size_t)set << ROOM_BITS(k));
 }
 
 /* Takes a line out of one level; returns CS_DIRTY if that copy was dirty. */
-static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, uint32_t line)
+static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
 {
-    struct cs_level *level = &sim->level[k];
-    uint32_t *tags = tags_of(sim, k, line);
+    uint32_t *tags = tags_of(sim, k, page, line);
     int way = set_find(tags, BLOCKS(k), line);
     if (way < 0)
         return 0;
     uint32_t dirty = tags[way] & CS_DIRTY;
-    if (k) {
-        set_remove(tags, BLOCKS(k), (uint32_t)way);
-    } else {
-        size_t slot = (size_t)(tags - level->tags) + (uint32_t)way;
-        sim->removals += sim->front.stamp[slot] >= sim->watch;
-        tags[way] = 0;
-        sim->front.stamp[slot] = 0;
-        sim->front.key[slot] = CS_NONE;
-        sim->order[slot >> ROOM_BITS(0)] = CS_NONE; /* an order does not say which way is empty */
-    }
+    set_remove(tags, BLOCKS(k), (uint32_t)way);
+    sim->removals += k == 0;
     return dirty;
 }
 
-/* Takes a line out of level 1 to k-1; returns CS_DIRTY if a copy was dirty, whose data then travelled down to level k. */
-static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
+/* Takes a line out of level 1 to k-1 of the core at work; returns CS_DIRTY if a copy was dirty. */
+static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
 {
     uint32_t dirty = 0;
     for (uint32_t j = 0; j < k; j++) {
-        dirty |= remove_from(sim, j, line);
+        dirty |= remove_from(sim, j, page, line);
         if (dirty)
             sim->level[j].down++;
     }
     return dirty;
+}
+
+/* The same of all cores that may have it: level k is shared, the private ones lie above. */
+static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
+{
+    uint32_t dirty = 0, at_work = sim->core;
+    for (uint32_t core = 0; core < sim->cores; core++)
+        if (page->cores >> (core < 31 ? core : 31) & 1) {
+            cachesim_core(sim, core);
+            dirty |= remove_above_here(sim, k, page, line);
+        }
+    cachesim_core(sim, at_work);
+    return dirty;
+}
+
+/* Takes a line out of every level above k; returns CS_DIRTY if a copy was dirty, whose data then travelled down to k. */
+static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
+{
+    const struct cs_page *page = cs_page_of(sim, line);
+    if (__builtin_expect(sim->cores > 1, 0) && k >= sim->private_levels)
+        return remove_above_everywhere(sim, k, page, line);
+    return remove_above_here(sim, k, page, line);
+}
+
+/* The last level does not have a line. */
+static INLINE void from_memory(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store, uint32_t kept)
+{
+    if (__builtin_expect(sim->cores > 1, 0) && cs_held_elsewhere(sim, line))
+        sim->transfers++; /* a core that has it gives it */
+    else
+        cs_memory_read(sim, page, line, store, kept);
 }
 
 /* There is no fifth level. */
@@ -74,7 +101,7 @@ static INLINE void put_4(struct cachesim *sim, uint32_t tag)
 
 static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
 {
-    cs_memory_read(sim, page, IN_PAGE(line), store);
+    cs_memory_read(sim, page, line, store, 0);
     return 0;
 }
 
@@ -87,137 +114,174 @@ static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_pa
 #define K 0
 #include "level.h"
 
-/* What touch does about the lines of level 1 besides making room: */
-enum {
-    KNOWN,  /* lets the front know the line: it will be used again, one by one */
-    QUIET,  /* does not */
-    ORDERED /* does not, and chooses the oldest line by the set's order in sim->order */
-};
-
-static NOINLINE void note_all(struct cachesim *sim);
-static INLINE uint32_t order_next(struct cachesim *sim, uint32_t set);
-static INLINE void order_used(struct cachesim *sim, uint32_t set, uint32_t way);
-
-/*
- * One access by load, store or prefetch, of one line, at a time later than any before; returns the line's slot. The front
- * need not be asked before. `line` is the physical one.
- */
-static INLINE uint32_t touch(struct cachesim *sim, struct cs_page *page, uint32_t line, uint64_t virtual_line,
-                             uint32_t kind, uint64_t time, const int mode)
+/* A line in level 1 becomes dirty. */
+static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
 {
-    uint64_t bit = UINT64_C(1) << IN_PAGE(line);
-    if (kind == CS_STORE)
-        page->stored |= bit;
-    else if (kind == CS_LOAD && !(page->stored & bit))
-        page->loaded |= bit;
+    if (sim->cores > 1)
+        cs_snoop(sim, line, 1);
+    if (sim->origins)
+        cs_origin_dirtied(sim, line);
+}
 
-    struct cs_level *level = &sim->level[0];
-    uint32_t set = SET(0, line), first = set << ROOM_BITS(0), *tags = level->tags + first;
-    uint64_t *stamps = sim->front.stamp + first;
-    uint32_t tag = kind == CS_STORE ? line | CS_DIRTY : line, before, victim = 0, way;
-    int found = set_find(tags, BLOCKS(0), line);
-    if (found >= 0) {
-        way = (uint32_t)found;
-        stamps[way] = time;
-        before = tags[way];
-        tag |= before;
-        tags[way] = tag;
-        if (mode == ORDERED)
-            order_used(sim, set, way);
-    } else {
-        level->misses++;
-        if (sim->combiners)
-            cs_combine_close_line(sim, virtual_line);
-        before = fetch_1(sim, line, page, kind == CS_STORE);
-        tag |= before;
-        if (mode == ORDERED) {
-            way = order_next(sim, set);
-            victim = tags[way];
-            stamps[way] = time;
-            set_tag(tags, way, tag);
-        } else {
-            if (__builtin_expect(set_oldest(stamps, BLOCKS(0), &way) >= sim->watch, 0)) {
-                note_all(sim);
-                sim->removals += set_oldest(stamps, BLOCKS(0), &way) >= sim->watch;
-            }
-            victim = tags[way];
-            set_tag(tags, way, tag);
-            set_stamp(stamps, way, time);
-        }
-        if (mode != KNOWN)
-            sim->front.key[first + way] = CS_NONE;
-    }
-    if (__builtin_expect(sim->origins != NULL, 0) && kind == CS_STORE && !(before & CS_DIRTY))
-        cs_origin_dirtied(sim, page, IN_PAGE(line));
-    if (mode == KNOWN) {
-        uint64_t key = virtual_line << 1;
-        if (tag & CS_DIRTY)
-            key |= (page->stored & bit) != 0;
-        if (kind == CS_PREFETCH && !((page->loaded | page->stored) & bit))
-            key = CS_NONE; /* the program itself has not touched the line yet */
-        sim->front.key[first + way] = key | FRONT_OFF;
-        sim->front.guess[cachesim_guess(virtual_line)] = (uint16_t)(first + way);
-    }
+static INLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+{
+    struct cs_page *page = cs_page_of(sim, line);
+    sim->level[0].misses++;
+    page->cores |= sim->core_bit;
+    if (__builtin_expect(sim->combiners, 0))
+        cs_combine_close_line(sim, line);
+    if (__builtin_expect(sim->cores > 1, 0))
+        cs_snoop(sim, line, store);
+    uint32_t dirty = fetch_1(sim, line, page, store);
+    if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)
+        cs_origin_dirtied(sim, line);
+    uint32_t victim = set_insert(tags, BLOCKS(0), &sim->level[0], line | dirty | (store ? CS_DIRTY : 0));
     if (victim)
         evicted_0(sim, victim);
-    return first + way;
+}
+
+static NOINLINE void put_down(struct cachesim *sim, uint32_t tag)
+{
+    switch (sim->private_levels) {
+    case 1: put_1(sim, tag); break;
+    case 2: put_2(sim, tag); break;
+    case 3: put_3(sim, tag); break;
+    default: put_4(sim, tag);
+    }
+}
+
+/* The core asks for a line, to load, to store or to prefetch it. Level 1 keeps its lines in order of recency, so what is
+   asked for again at once is found in front. */
+static INLINE void ask(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+{
+    uint32_t dirty = store ? CS_DIRTY : 0, tag = tags[0];
+    if ((tag & CS_LINE) == line) {
+        if (dirty & ~tag) {
+            if (__builtin_expect(sim->watching, 0))
+                becomes_dirty(sim, line);
+            tags[0] = tag | CS_DIRTY;
+        }
+        return;
+    }
+    int way = set_find(tags, BLOCKS(0), line);
+    if (way < 0) {
+        missed(sim, tags, line, store);
+        return;
+    }
+    tag = tags[way];
+    if (__builtin_expect(sim->watching, 0) && dirty & ~tag)
+        becomes_dirty(sim, line);
+    set_front(tags, BLOCKS(0), (uint32_t)way, tag | dirty);
+}
+
+/* What the program touched: lines loaded before they were stored to, and lines stored to. */
+static INLINE void note_lines(struct cs_page *page, uint64_t bit, uint32_t kind)
+{
+    if (kind == CS_LOAD || kind == CS_UPDATE)
+        page->loaded |= bit & ~page->stored;
+    if (kind == CS_STORE || kind == CS_UPDATE)
+        page->stored |= bit;
+}
+
+static INLINE uint64_t bits_of(uint64_t address, uint32_t bytes) /* within a chunk */
+{
+    return UINT64_MAX >> (64 - bytes) << (address & 63);
+}
+
+/* An access by load, store, update or prefetch that stays within a line, and in chunks of 64 bytes. */
+static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    uint32_t label = cs_label(sim, address >> CS_PAGE_BITS);
+    uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
+    if (kind != CS_PREFETCH) {
+        uint64_t *chunk = sim->touched + (size_t)label * CS_CHUNKS + (address >> 6 & 63);
+        uint64_t bit = UINT64_C(1) << IN_PAGE(line);
+        if (kind != CS_LOAD || LINE_BITS != 6 || !*chunk) /* a load of a line touched before says nothing new */
+            note_lines(&sim->pages[label], bit, kind);
+        if (LINE_BITS == 6) {
+            *chunk |= bits_of(address, bytes);
+        } else {
+            uint64_t at = address, end = address + bytes;
+            for (; at < end; chunk++) {
+                uint64_t next = (at | 63) + 1, stop = next < end ? next : end;
+                *chunk |= bits_of(at, (uint32_t)(stop - at));
+                at = stop;
+            }
+        }
+    }
+    uint32_t *tags = tags_of(sim, 0, &sim->pages[label], line);
+    sim->asked++;
+    ask(sim, tags, line, kind == CS_STORE);
+    if (kind == CS_UPDATE) {
+        sim->asked++;
+        ask(sim, tags, line, 1);
+    }
 }
 
 /* Takes a line out of every level; returns 1 if a copy was dirty: if write_back was asked, memory has been written. */
 static NOINLINE uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, uint32_t write_back)
 {
-    uint32_t dirty = 0;
-    for (uint32_t k = 0; k < LEVELS; k++) {
-        dirty |= remove_from(sim, k, line);
+    const struct cs_page *page = cs_page_of(sim, line);
+    uint32_t dirty = 0, at_work = sim->core;
+    for (uint32_t core = 0; core < sim->cores; core++) {
+        if (sim->cores > 1)
+            cachesim_core(sim, core);
+        for (uint32_t k = 0; k < sim->private_levels; k++) {
+            dirty |= remove_from(sim, k, page, line);
+            sim->level[k].down += dirty && write_back;
+        }
+    }
+    if (sim->cores > 1)
+        cachesim_core(sim, at_work);
+    for (uint32_t k = sim->private_levels; k < LEVELS; k++) {
+        dirty |= remove_from(sim, k, page, line);
         sim->level[k].down += dirty && write_back;
     }
+    cs_recency_drop(sim, line);
     if (dirty && write_back)
         cs_memory_write(sim, line);
     return dirty != 0;
 }
 
-static NOINLINE void access_line(struct cachesim *sim, uint64_t virtual_line, uint32_t kind)
-{
-    struct cs_page *page = cs_page(sim, virtual_line);
-    uint32_t line = page->line | IN_PAGE(virtual_line);
-    for (uint32_t times = kind == CS_UPDATE ? 2 : 1; times--;)
-        touch(sim, page, line, virtual_line, kind != CS_UPDATE ? kind : times ? CS_LOAD : CS_STORE,
-              ++sim->front.clock, KNOWN);
-}
-
-static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+static NOINLINE void access_odd(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
     if (kind == CS_FENCE)
         cs_combine_drain(sim);
     if (!bytes || kind >= CS_FENCE)
         return;
-    uint64_t line = address >> LINE_BITS, last = (address + bytes - 1) >> LINE_BITS;
-    if (kind != CS_NON_TEMPORAL && kind != CS_FLUSH) {
-        for (;; line++) {
-            access_line(sim, line, kind);
-            if (line == last)
-                return;
-        }
-    }
-    for (;; line++) {
+    uint64_t end = address + bytes;
+    while (address < end) {
+        uint64_t next = (address | (SIZE - 1)) + 1;
+        uint32_t piece = (uint32_t)((next < end ? next : end) - address);
         if (kind == CS_FLUSH) {
+            uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
             if (sim->combiners)
                 cs_combine_close_line(sim, line);
-            remove_everywhere(sim, cs_page(sim, line)->line | IN_PAGE(line), 1);
-        } else {
-            uint64_t next = (line + 1) << LINE_BITS;
-            uint32_t piece = line == last ? bytes : (uint32_t)(next - address);
+            remove_everywhere(sim, line, 1);
+        } else if (kind == CS_NON_TEMPORAL) {
             cs_combine(sim, address, piece);
-            address += piece;
-            bytes -= piece;
+        } else {
+            access_line(sim, address, piece, kind);
         }
-        if (line == last)
-            return;
+        address = next;
     }
 }
 
-#include "ahead.h"
-#include "run.h"
+static INLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    int ordinary = kind < CS_NON_TEMPORAL || kind == CS_PREFETCH || kind == CS_UPDATE;
+    if (ordinary && bytes && (address & (SIZE - 1)) + bytes <= SIZE)
+        access_line(sim, address, bytes, kind);
+    else
+        access_odd(sim, address, bytes, kind);
+}
+
+static NOINLINE void access_alone(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    access_any(sim, address, bytes, kind);
+}
+
+#include "requests.h"
 #include "loop.h"
 
-const struct cs_operations OPERATIONS = {WIDTH, access_any, accesses, loop, remove_everywhere};
+const struct cs_operations OPERATIONS = {WIDTH, access_alone, requests, loop, remove_everywhere, put_down};

@@ -57,8 +57,8 @@ static NOINLINE void HERE(insert_call)(struct cachesim *sim, uint32_t *tags, uin
 static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
 {
     struct cs_level *level = &sim->level[K];
-    uint32_t *tags = tags_of(sim, K, tag & CS_LINE);
-    int way = set_find(tags, BLOCKS(K), tag & CS_LINE);
+    uint32_t *tags = tags_of(sim, K, cs_page_of(sim, tag), tag & CS_LINE);
+    int way = level->apart ? -1 : set_find(tags, BLOCKS(K), tag & CS_LINE);
     if (level->fill == CS_VICTIM) {
         if (way < 0)
             HERE(insert)(sim, tags, tag);
@@ -75,15 +75,17 @@ static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
 static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
 {
     struct cs_level *level = &sim->level[K];
-    if (LEVELS <= K) {
-        cs_memory_read(sim, page, IN_PAGE(line), store);
+    if (LEVELS <= K) { /* one level alone */
+        from_memory(sim, line, page, store, cs_recency_ask(sim, line));
         return 0;
     }
-    uint32_t *tags = level->tags + ((size_t)SET_IN_PAGE(K, page, line) << ROOM_BITS(K));
+    uint32_t *tags = tags_of(sim, K, page, line);
+    uint32_t kept = LEVELS == K + 1 ? cs_recency_ask(sim, line) : 0;
     int way = set_find(tags, BLOCKS(K), line);
     if (way >= 0) {
         uint32_t tag = tags[way];
-        if (level->fill == CS_VICTIM) {
+        /* what another core has too stays where both can find it */
+        if (level->fill == CS_VICTIM && !(__builtin_expect(sim->cores > 1, 0) && cs_held_elsewhere(sim, line))) {
             set_remove(tags, BLOCKS(K), (uint32_t)way);
             return tag & CS_DIRTY;
         }
@@ -91,7 +93,11 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
         return 0;
     }
     level->misses++;
-    uint32_t dirty = BELOW(fetch)(sim, line, page, store);
+    uint32_t dirty = 0;
+    if (LEVELS == K + 1)
+        from_memory(sim, line, page, store, kept);
+    else
+        dirty = BELOW(fetch)(sim, line, page, store);
     if (level->fill == CS_VICTIM)
         return dirty;
     HERE(insert)(sim, tags, line | dirty);

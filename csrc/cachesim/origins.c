@@ -6,14 +6,6 @@
 
 /* Kept with the number of the store that made a line dirty, once the line has been written to memory. */
 #define WRITTEN 0x80000000u
-#define LINES_OF_PAGE 64u
-#define SLAB_PAGES 1024u
-
-struct slab {
-    struct slab *next;
-    uint32_t used;
-    uint32_t dirtied_by[SLAB_PAGES][LINES_OF_PAGE];
-};
 
 struct traffic {
     uint64_t read, written;
@@ -22,29 +14,46 @@ struct traffic {
 struct cs_origins {
     struct traffic *of; /* [count] */
     uint32_t count;
-    struct slab *slabs;
+    uint32_t *dirtied_by; /* [labels][lines of a page] */
+    uint32_t labels;
 };
+
+static size_t table_bytes(const struct cachesim *sim, uint32_t labels)
+{
+    return ((size_t)labels << sim->page_line_bits) * sizeof(uint32_t);
+}
+
+int cs_origins_grow(struct cachesim *sim, uint32_t labels)
+{
+    struct cs_origins *origins = sim->origins;
+    uint32_t *by = cs_enlarge(origins->dirtied_by, table_bytes(sim, origins->labels), table_bytes(sim, labels));
+    if (!by)
+        return -1;
+    origins->dirtied_by = by;
+    origins->labels = labels;
+    return 0;
+}
 
 int cachesim_origins_start(struct cachesim *sim)
 {
     if (!sim->origins)
         sim->origins = calloc(1, sizeof *sim->origins);
-    return sim->origins ? 0 : -1;
+    if (!sim->origins || cs_origins_grow(sim, sim->label_room))
+        return -1;
+    sim->watching = 1;
+    return 0;
 }
 
 void cachesim_set_origin(struct cachesim *sim, uint32_t number)
 {
-    cachesim_fast_origin(sim, number);
+    sim->origin = number;
 }
 
 void cs_origins_free(struct cachesim *sim)
 {
     if (!sim->origins)
         return;
-    for (struct slab *slab = sim->origins->slabs, *next; slab; slab = next) {
-        next = slab->next;
-        free(slab);
-    }
+    cs_give_back(sim->origins->dirtied_by, table_bytes(sim, sim->origins->labels));
     free(sim->origins->of);
     free(sim->origins);
 }
@@ -67,41 +76,23 @@ static struct traffic *traffic_of(struct cachesim *sim, uint32_t number)
     return &origins->of[number];
 }
 
-static uint32_t *dirtied_by(struct cachesim *sim, struct cs_page *page)
-{
-    struct cs_origins *origins = sim->origins;
-    if (page->dirtied_by)
-        return page->dirtied_by;
-    if (!origins->slabs || origins->slabs->used == SLAB_PAGES) {
-        struct slab *slab = calloc(1, sizeof *slab); /* mmap underneath: resident only where written */
-        if (!slab) {
-            sim->error = 1;
-            return NULL;
-        }
-        slab->next = origins->slabs;
-        origins->slabs = slab;
-    }
-    return page->dirtied_by = origins->slabs->dirtied_by[origins->slabs->used++];
-}
-
 void cs_origin_read(struct cachesim *sim)
 {
-    traffic_of(sim, sim->front.origin)->read++;
+    traffic_of(sim, sim->origin)->read++;
 }
 
-void cs_origin_dirtied(struct cachesim *sim, struct cs_page *page, uint32_t in_page)
+void cs_origin_dirtied(struct cachesim *sim, uint32_t line)
 {
-    uint32_t *by = dirtied_by(sim, page);
-    if (by && (!by[in_page] || by[in_page] & WRITTEN))
-        by[in_page] = sim->front.origin;
+    uint32_t *by = &sim->origins->dirtied_by[line];
+    if (!*by || *by & WRITTEN)
+        *by = sim->origin;
 }
 
-void cs_origin_written(struct cachesim *sim, struct cs_page *page, uint32_t in_page)
+void cs_origin_written(struct cachesim *sim, uint32_t line)
 {
-    uint32_t *by = page->dirtied_by;
-    traffic_of(sim, by ? by[in_page] & ~WRITTEN : 0)->written++;
-    if (by)
-        by[in_page] |= WRITTEN;
+    uint32_t *by = &sim->origins->dirtied_by[line];
+    traffic_of(sim, *by & ~WRITTEN)->written++;
+    *by |= WRITTEN;
 }
 
 void cs_origins_reset(struct cachesim *sim)
@@ -112,9 +103,11 @@ void cs_origins_reset(struct cachesim *sim)
 
 void cs_origins_clean(struct cachesim *sim)
 {
-    for (struct slab *slab = sim->origins ? sim->origins->slabs : NULL; slab; slab = slab->next)
-        for (uint32_t i = 0; i < slab->used * LINES_OF_PAGE; i++)
-            slab->dirtied_by[i / LINES_OF_PAGE][i % LINES_OF_PAGE] |= WRITTEN;
+    if (!sim->origins)
+        return;
+    for (uint32_t line = 0; line < sim->labels << sim->page_line_bits; line++)
+        if (sim->origins->dirtied_by[line])
+            sim->origins->dirtied_by[line] |= WRITTEN;
 }
 
 uint32_t cachesim_origins(struct cachesim *sim, uint32_t first, uint32_t n, uint64_t *read_lines, uint64_t *write_lines)

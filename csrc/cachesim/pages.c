@@ -1,12 +1,14 @@
-/* Virtual pages to physical frames, and frames back to the arrays they belong to. */
+/* Virtual pages to labels and physical frames, and labels back to the arrays they belong to. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "internal.h"
 
 /* Room for a set-up that touches more than this is refused, see cachesim_totals.error. */
 #define LABELS (1u << CS_SMALL_BITS)
-#define HUGE_LABELS (1u << CS_HUGE_BITS)
+#define HUGE_FRAMES (1u << CS_HUGE_BITS)
 
 static uint64_t next_random(uint64_t *state) /* splitmix64 */
 {
@@ -22,14 +24,61 @@ static void scramble_init(struct cs_scramble *s, uint32_t bits, uint64_t *state)
     s->mask = (1u << bits) - 1;
     for (uint32_t i = 0; i < 3; i++) {
         s->shift[i] = (bits + 1) / 2 + i % 2;
-        uint32_t m = (uint32_t)next_random(state) | 1, inverse = m;
-        for (int k = 0; k < 5; k++) /* Newton: each step doubles the correct low bits, of which there are 3 */
-            inverse *= 2 - m * inverse;
-        s->multiplier[i] = m;
-        s->inverse[i] = inverse;
+        s->multiplier[i] = (uint32_t)next_random(state) | 1;
     }
 }
 
+void *cs_enlarge(void *old, size_t old_bytes, size_t bytes)
+{
+    if (old && bytes <= old_bytes)
+        return old;
+    void *table = old ? mremap(old, old_bytes, bytes, MREMAP_MAYMOVE)
+                      : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return table == MAP_FAILED ? NULL : table;
+}
+
+void cs_give_back(void *table, size_t bytes)
+{
+    if (table)
+        munmap(table, bytes);
+}
+
+static size_t lines(const struct cachesim *sim, uint32_t labels)
+{
+    return (size_t)labels << sim->page_line_bits;
+}
+
+/* Makes room for labels up to `need`; 0, or -1 if memory is short. */
+static int room_for(struct cachesim *sim, uint64_t need)
+{
+    if (need <= sim->label_room)
+        return 0;
+    uint64_t room = sim->label_room ? sim->label_room : 1 << 14, old = sim->label_room;
+    while (room < need)
+        room *= 2;
+    void *table = cs_enlarge(sim->pages, old * sizeof *sim->pages, room * sizeof *sim->pages);
+    if (!table)
+        return -1;
+    sim->pages = table;
+    table = cs_enlarge(sim->numbers, old * sizeof *sim->numbers, room * sizeof *sim->numbers);
+    if (!table)
+        return -1;
+    sim->numbers = table;
+    table = cs_enlarge(sim->last_asked, lines(sim, (uint32_t)old) * sizeof *sim->last_asked,
+                       lines(sim, (uint32_t)room) * sizeof *sim->last_asked);
+    if (!table)
+        return -1;
+    sim->last_asked = table;
+    if (cs_cores_grow(sim, (uint32_t)room) || (sim->origins && cs_origins_grow(sim, (uint32_t)room)))
+        return -1;
+    sim->label_room = (uint32_t)room;
+    return 0;
+}
+
+/*
+ * Label 0 is that of the empty tag: nobody gets it. Label 1 takes what cannot be placed any more. The frame of label 0's
+ * number, 0, keeps its place under the permutation.
+ */
 int cs_pages_init(struct cachesim *sim, uint64_t seed)
 {
     scramble_init(&sim->small, CS_SMALL_BITS, &seed);
@@ -38,20 +87,12 @@ int cs_pages_init(struct cachesim *sim, uint64_t seed)
     sim->traffic = calloc(1, sizeof *sim->traffic);
     if (sim->traffic)
         sim->traffic[0] = calloc(1, sizeof **sim->traffic);
-    /*
-     * Label 0 keeps its place under the permutation, and frame 0 is the empty tag: nobody gets it.
-     * Label 1 takes what cannot be placed any more.
-     */
-    sim->array_pages.page = calloc(2, sizeof *sim->array_pages.page);
-    struct cs_page *lost = aligned_alloc(64, sizeof *lost);
-    if (!sim->directory || !sim->traffic || !sim->traffic[0] || !sim->array_pages.page || !lost) {
-        free(lost);
+    if (!sim->directory || !sim->traffic || !sim->traffic[0] || room_for(sim, 2))
         return -1;
-    }
-    *lost = (struct cs_page){.line = cs_scramble(&sim->small, 1) << sim->page_line_bits, .traffic = sim->traffic[0]};
     sim->traffic[0]->array = -1;
-    sim->array_pages.page[1] = lost;
-    sim->array_pages.count = sim->array_pages.room = 2;
+    sim->pages[1].line = cs_scramble(&sim->small, 1) << sim->page_line_bits;
+    sim->pages[1].traffic = sim->traffic[0];
+    sim->labels = sim->array_frames = 2;
     return 0;
 }
 
@@ -59,62 +100,49 @@ void cs_pages_free(struct cachesim *sim)
 {
     while (sim->leaves) {
         struct cs_leaf *next = sim->leaves->next;
-        free(sim->leaves->page);
+        free(sim->leaves->label);
         free(sim->leaves);
         sim->leaves = next;
     }
-    if (sim->array_pages.page)
-        free(sim->array_pages.page[1]);
+    size_t room = sim->label_room;
+    cs_give_back(sim->pages, room * sizeof *sim->pages);
+    cs_give_back(sim->numbers, room * sizeof *sim->numbers);
+    cs_give_back(sim->last_asked, lines(sim, sim->label_room) * sizeof *sim->last_asked);
     free(sim->directory);
-    free(sim->array_pages.page);
-    free(sim->huge_pages.page);
-    free(sim->other_pages.page);
     free(sim->arrays);
     for (uint32_t i = 0; sim->traffic && i <= sim->array_count; i++)
         free(sim->traffic[i]);
     free(sim->traffic);
 }
 
-static int grow(struct cs_labels *labels, uint32_t more)
-{
-    uint64_t need = (uint64_t)labels->count + more;
-    if (need > labels->room) {
-        uint64_t room = labels->room * UINT64_C(2) > need ? labels->room * UINT64_C(2) : need + 64;
-        struct cs_page **page = realloc(labels->page, room * sizeof *page);
-        if (!page)
-            return -1;
-        memset(page + labels->room, 0, (room - labels->room) * sizeof *page);
-        labels->page = page;
-        labels->room = (uint32_t)room;
-    }
-    labels->count += more;
-    return 0;
-}
-
-struct cs_page *cs_far_page(const struct cachesim *sim, uint64_t number)
+uint32_t cs_far_label(const struct cachesim *sim, uint64_t number)
 {
     for (struct cs_leaf *leaf = sim->leaves; leaf; leaf = leaf->next)
         if (leaf->top == number >> CS_LEAF_BITS)
-            return leaf->page + (number & ((1u << CS_LEAF_BITS) - 1));
-    return NULL;
+            return leaf->label[number & ((1u << CS_LEAF_BITS) - 1)];
+    return 0;
 }
 
-static struct cs_page *make_leaf(struct cachesim *sim, uint64_t number)
+/* Where a page's label stands; NULL if memory is short. */
+static uint32_t *place_of(struct cachesim *sim, uint64_t number)
 {
-    size_t bytes = sizeof(struct cs_page) << CS_LEAF_BITS;
+    uint64_t top = number >> CS_LEAF_BITS, in_leaf = number & ((1u << CS_LEAF_BITS) - 1);
+    for (struct cs_leaf *leaf = sim->leaves; leaf; leaf = leaf->next)
+        if (leaf->top == top)
+            return leaf->label + in_leaf;
     struct cs_leaf *leaf = malloc(sizeof *leaf);
-    /* mmap underneath: zero, page-aligned, and resident only where written */
-    struct cs_page *page = calloc(1, bytes);
-    if (!leaf || !page) {
+    /* mmap underneath: zero, and resident only where written */
+    uint32_t *label = calloc((size_t)1 << CS_LEAF_BITS, sizeof *label);
+    if (!leaf || !label) {
         free(leaf);
-        free(page);
+        free(label);
         return NULL;
     }
-    *leaf = (struct cs_leaf){page, number >> CS_LEAF_BITS, sim->leaves};
+    *leaf = (struct cs_leaf){label, top, sim->leaves};
     sim->leaves = leaf;
-    if (leaf->top >> CS_DIRECTORY_BITS == 0)
-        sim->directory[leaf->top] = page;
-    return page + (number & ((1u << CS_LEAF_BITS) - 1));
+    if (top >> CS_DIRECTORY_BITS == 0)
+        sim->directory[top] = label;
+    return label + in_leaf;
 }
 
 static const struct cs_array *array_of_page(const struct cachesim *sim, uint64_t page)
@@ -134,19 +162,9 @@ static struct cs_traffic *owner(const struct cachesim *sim, uint64_t start, uint
     return sim->traffic[0];
 }
 
-/* Virtual address >> 12: where the page stands in its leaf. Only asked for pages that belong to more than one array. */
-static uint64_t number_of(const struct cachesim *sim, const struct cs_page *page)
+int32_t cs_line_array(const struct cachesim *sim, uint32_t line)
 {
-    const struct cs_leaf *leaf = sim->leaves;
-    while (leaf && (page < leaf->page || page >= leaf->page + ((size_t)1 << CS_LEAF_BITS)))
-        leaf = leaf->next;
-    return leaf ? leaf->top << CS_LEAF_BITS | (uint64_t)(page - leaf->page) : 0;
-}
-
-int32_t cs_line_array(const struct cachesim *sim, const struct cs_page *page, uint32_t line_in_page)
-{
-    uint64_t start = (number_of(sim, page) << CS_PAGE_BITS) + ((uint64_t)line_in_page << sim->line_bits);
-    uint64_t end = start + (UINT64_C(1) << sim->line_bits);
+    uint64_t start = cs_address_of(sim, line), end = start + (UINT64_C(1) << sim->line_bits);
     for (uint32_t i = 0; i < sim->array_count; i++)
         if (sim->arrays[i].start < end && start < sim->arrays[i].end)
             return (int32_t)i;
@@ -159,50 +177,47 @@ static void set_owner(const struct cachesim *sim, struct cs_page *page, uint64_t
     page->traffic = owner(sim, start, start + (1u << CS_PAGE_BITS));
 }
 
-/* The slot for a label's page, and the label's frame; NULL with sim->error set if there is none left. */
-static struct cs_page **assign(struct cachesim *sim, uint64_t number, uint32_t *frame)
+/* The label of a page that is touched for the first time, and its frame; 0 with sim->error set if there is none left. */
+static uint32_t assign(struct cachesim *sim, uint64_t number, uint32_t *frame)
 {
     const struct cs_array *array = array_of_page(sim, number);
-    if (array && number - array->huge_start < array->huge_end - array->huge_start) {
-        uint32_t at = array->huge_label + (uint32_t)(number - array->huge_start);
-        *frame = CS_FRAME_HUGE | cs_scramble(&sim->huge, at >> 9) << 9 | (at & 511);
-        return &sim->huge_pages.page[at];
-    }
     if (array) {
-        uint32_t label = array->label + (uint32_t)(number - array->first_page);
-        *frame = cs_scramble(&sim->small, label);
-        return &sim->array_pages.page[label];
+        if (number - array->huge_start < array->huge_end - array->huge_start) {
+            uint32_t at = array->huge_frame + (uint32_t)(number - array->huge_start);
+            *frame = CS_FRAME_HUGE | cs_scramble(&sim->huge, at >> 9) << 9 | (at & 511);
+        } else {
+            *frame = cs_scramble(&sim->small, array->frame + (uint32_t)(number - array->first_page));
+        }
+        return array->label + (uint32_t)(number - array->first_page);
     }
-    if ((uint64_t)sim->array_pages.count + sim->other_pages.count >= LABELS) {
+    if (sim->labels >= LABELS || (uint64_t)sim->array_frames + sim->other_frames >= LABELS) {
         sim->error = 2;
-        return NULL;
+        return 0;
     }
-    if (grow(&sim->other_pages, 1)) {
+    if (room_for(sim, sim->labels + UINT64_C(1))) {
         sim->error = 1;
-        return NULL;
+        return 0;
     }
-    uint32_t at = sim->other_pages.count - 1;
-    *frame = cs_scramble(&sim->small, LABELS - 1 - at);
-    return &sim->other_pages.page[at];
+    *frame = cs_scramble(&sim->small, LABELS - 1 - sim->other_frames++);
+    return sim->labels++;
 }
 
-struct cs_page *cs_page_slow(struct cachesim *sim, uint64_t number)
+uint32_t cs_label_slow(struct cachesim *sim, uint64_t number)
 {
-    struct cs_page *page = cs_page_seen(sim, number);
-    if (!page)
-        page = make_leaf(sim, number);
-    if (!page)
+    uint32_t frame = 0, *place = place_of(sim, number);
+    if (!place)
         sim->error = 1;
-    uint32_t frame = 0;
-    struct cs_page **slot = page ? assign(sim, number, &frame) : NULL;
-    if (!slot)
-        return sim->array_pages.page[1]; /* the counts are void from here on, and totals say so */
-    *slot = page;
+    uint32_t label = place ? assign(sim, number, &frame) : 0;
+    if (!label)
+        return 1; /* the counts are void from here on, and totals say so */
+    *place = label;
+    struct cs_page *page = &sim->pages[label];
     page->line = frame << sim->page_line_bits;
     page->last_set = cs_set(&sim->level[sim->levels - 1], page->line);
+    sim->numbers[label] = number;
     set_owner(sim, page, number);
     sim->pages_touched++;
-    return page;
+    return label;
 }
 
 int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint32_t huge_pages)
@@ -233,44 +248,44 @@ int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uin
         else
             array.huge_end = array.huge_start;
     }
-    /* Small labels for all pages, also those in huge frames: what is before and behind keeps simple numbers. */
-    if (array.page_count + sim->array_pages.count + sim->other_pages.count > LABELS ||
-        huge_pages_in_array + sim->huge_pages.count > (uint64_t)HUGE_LABELS << 9)
+    /* Small frames for all pages, also those in huge ones: what is before and behind keeps simple numbers. */
+    if (array.page_count + sim->labels > LABELS || array.page_count + sim->array_frames + sim->other_frames > LABELS ||
+        huge_pages_in_array + sim->huge_frames > (uint64_t)HUGE_FRAMES << 9)
         return -1;
-    array.label = sim->array_pages.count;
-    array.huge_label = sim->huge_pages.count;
+    array.label = sim->labels;
+    array.frame = sim->array_frames;
+    array.huge_frame = sim->huge_frames;
     struct cs_traffic *traffic = calloc(1, sizeof *traffic);
-    if (!traffic || grow(&sim->array_pages, (uint32_t)array.page_count) ||
-        grow(&sim->huge_pages, (uint32_t)huge_pages_in_array)) {
+    if (!traffic || room_for(sim, sim->labels + array.page_count)) {
         free(traffic);
         return -1;
     }
+    sim->labels += (uint32_t)array.page_count;
+    sim->array_frames += (uint32_t)array.page_count;
+    sim->huge_frames += (uint32_t)huge_pages_in_array;
     sim->arrays[sim->array_count] = array;
     traffic->array = (int32_t)sim->array_count;
     sim->traffic[sim->array_count + 1] = traffic;
     sim->array_count++;
     for (uint64_t i = 0; i < array.page_count; i++) { /* pages touched before keep their frame */
-        struct cs_page *page = cs_page_seen(sim, array.first_page + i);
-        if (page && page->line)
-            set_owner(sim, page, array.first_page + i);
+        uint32_t label = cs_label_seen(sim, array.first_page + i);
+        if (label)
+            set_owner(sim, &sim->pages[label], array.first_page + i);
     }
     return (int)sim->array_count - 1;
 }
 
-static void clear(struct cs_labels *labels)
-{
-    for (uint32_t i = 0; i < labels->count; i++)
-        if (labels->page[i]) {
-            struct cs_page *page = labels->page[i];
-            page->read = page->written = page->read_for_store = page->loaded = page->stored = 0;
-        }
-}
-
 void cs_pages_reset(struct cachesim *sim)
 {
-    clear(&sim->array_pages);
-    clear(&sim->huge_pages);
-    clear(&sim->other_pages);
+    for (uint32_t label = 1; label < sim->labels; label++) {
+        struct cs_page *page = &sim->pages[label];
+        if (!page->line)
+            continue;
+        for (uint32_t core = 0; core < sim->cores && (page->loaded | page->stored); core++)
+            if (page->cores >> (core < 31 ? core : 31) & 1)
+                memset(sim->of_core[core].touched + (size_t)label * CS_CHUNKS, 0, CS_CHUNKS * sizeof(uint64_t));
+        page->read = page->written = page->read_for_store = page->loaded = page->stored = 0;
+    }
     for (uint32_t i = 0; i <= sim->array_count; i++)
         sim->traffic[i]->count = (struct cachesim_traffic){0};
 }
@@ -280,15 +295,29 @@ static uint64_t ones(uint64_t bits)
     return (uint64_t)__builtin_popcountll(bits);
 }
 
-/* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_ALL: of all). */
-static void add_distinct(const struct cachesim *sim, const struct cs_page *page, int32_t array,
-                         struct cachesim_traffic *traffic)
+/* Distinct bytes that the cores touched, of those lines of a page. */
+static uint64_t touched_bytes(const struct cachesim *sim, uint32_t label, uint64_t lines)
 {
+    uint64_t bytes = 0;
+    for (uint32_t chunk = 0; chunk < CS_CHUNKS; chunk++) {
+        uint64_t touched = 0;
+        if (lines >> (chunk >> (sim->line_bits - 6)) & 1)
+            for (uint32_t core = 0; core < sim->cores; core++)
+                touched |= sim->of_core[core].touched[(size_t)label * CS_CHUNKS + chunk];
+        bytes += ones(touched);
+    }
+    return bytes;
+}
+
+/* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_ALL: of all). */
+static void add_distinct(const struct cachesim *sim, uint32_t label, int32_t array, struct cachesim_traffic *traffic)
+{
+    const struct cs_page *page = &sim->pages[label];
     uint64_t lines = UINT64_MAX;
     if (array != CS_ALL && !page->traffic) {
         lines = 0;
         for (uint32_t i = 0; i < 1u << sim->page_line_bits; i++)
-            lines |= (uint64_t)(cs_line_array(sim, page, i) == array) << i;
+            lines |= (uint64_t)(cs_line_array(sim, label << sim->page_line_bits | i) == array) << i;
     } else if (array != CS_ALL && page->traffic->array != array) {
         return;
     }
@@ -297,13 +326,13 @@ static void add_distinct(const struct cachesim *sim, const struct cs_page *page,
     traffic->unique_write_allocate_lines += ones(page->read_for_store & lines);
     traffic->loaded_lines += ones(page->loaded & lines);
     traffic->stored_lines += ones(page->stored & lines);
+    if ((page->loaded | page->stored) & lines)
+        traffic->touched_bytes += touched_bytes(sim, label, lines);
 }
 
 void cs_distinct(const struct cachesim *sim, int32_t array, struct cachesim_traffic *traffic)
 {
-    const struct cs_labels *all[] = {&sim->array_pages, &sim->huge_pages, &sim->other_pages};
-    for (int kind = 0; kind < 3; kind++)
-        for (uint32_t i = 0; i < all[kind]->count; i++)
-            if (all[kind]->page[i])
-                add_distinct(sim, all[kind]->page[i], array, traffic);
+    for (uint32_t label = 1; label < sim->labels; label++)
+        if (sim->pages[label].line)
+            add_distinct(sim, label, array, traffic);
 }

@@ -5,7 +5,7 @@
 #define INLINE inline __attribute__((always_inline)) TARGET
 #define OPERATIONS cs_plain_common
 #define WIDTH 0
-#define COMMON 1
+#define SHAPE 1u
 
 #include "sets_plain.h"
 

@@ -4,9 +4,6 @@
  *   set_front   moves ways 0..way-1 one place back, puts tag in front and returns what stood in way
  *   set_insert  the same for the last way: what it returns has to leave
  *   set_remove  closes the gap that a line taken out of way leaves; the last way becomes empty
- *   set_oldest  the smallest of a set's stamps, and the way that has it
- *   set_tag, set_stamp  write one tag or stamp; with vectors, by writing the vector it is part of: a narrow store would keep
- *               the next load of the vector waiting until it has reached the cache
  */
 static INLINE int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
@@ -37,22 +34,4 @@ static INLINE void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
     for (uint32_t i = way; i < last; i++)
         tags[i] = tags[i + 1];
     tags[last] = 0;
-}
-
-static INLINE uint64_t set_oldest(const uint64_t *stamps, uint32_t blocks, uint32_t *way)
-{
-    *way = 0;
-    for (uint32_t i = 1; i < blocks * CS_BLOCK; i++)
-        *way = stamps[i] < stamps[*way] ? i : *way;
-    return stamps[*way];
-}
-
-static INLINE void set_tag(uint32_t *tags, uint32_t way, uint32_t tag)
-{
-    tags[way] = tag;
-}
-
-static INLINE void set_stamp(uint64_t *stamps, uint32_t way, uint64_t time)
-{
-    stamps[way] = time;
 }

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cachesim/fast.h"
+#include "cachesim/cachesim.h"
 
 #define QUEUE 1024u
 #define MAX_STREAMS 256
@@ -59,47 +59,47 @@ static void trace_access(uint64_t address, uint32_t bytes, uint32_t kind) {
     trace_used++;
 }
 
-static inline void feed(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind) {
-    if (sim) cachesim_fast(sim, address, bytes, kind);
-    else if (trace) trace_access(address, bytes, kind);
+/* Accesses for the model, gathered so that it can look ahead. */
+#define PENDING 512u
+static struct cachesim_request pending[PENDING];
+static uint32_t held;
+static uint32_t origin; /* number of the access at hand, if attributing */
+
+static void settle(void) {
+    if (held) cachesim_requests(model, pending, held);
+    held = 0;
 }
 
-/* Whether the model's own walk over a loop is quicker than its accesses one by one: it is where most of them stay on the
-   line of the iteration before. To find one that does not costs it about as much as five that do. */
-static int sleeps(uint32_t n, const int64_t *stride, uint64_t count) {
-    uint64_t moved = 0; /* bytes by which the streams move on in an iteration, at most a line each */
-    if (n > 64 || count < 8) return 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t step = (uint64_t)(stride[i] < 0 ? -stride[i] : stride[i]);
-        moved += step < 64 ? step : 64;
-    }
-    return moved * 5 < (uint64_t)n * 64;
+static inline void feed(uint64_t address, uint32_t bytes, uint32_t kind) {
+    if (model) {
+        for (; bytes > UINT16_MAX; bytes -= 32768, address += 32768)
+            cachesim_access(model, address, 32768, kind); /* nothing is that wide today */
+        pending[held++] = (struct cachesim_request){address, origin, (uint16_t)bytes, (uint16_t)kind};
+        if (held == PENDING) settle();
+    } else if (trace) trace_access(address, bytes, kind);
 }
 
 static void feed_loop(uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                       const uint32_t *kind, uint64_t count) {
-    if (model && sleeps(n, stride, count)) {
+    if (model && count > 2) {
+        settle();
+        cachesim_set_origin(model, origin);
         cachesim_loop(model, n, start, stride, bytes, kind, count);
-    } else if (model) {
-        /* As in the model's own loop, stream i has the number that the model was told plus i. */
-        uint32_t origin = cachesim_fast_get_origin(model);
-        uint64_t at[MAX_STREAMS];
-        for (uint32_t i = 0; i < n; i++) at[i] = start[i];
-        for (uint64_t k = 0; k < count; k++)
-            for (uint32_t i = 0; i < n; i++) {
-                cachesim_fast_origin(model, origin + i);
-                cachesim_fast(model, at[i], bytes[i], kind[i]);
-                at[i] += (uint64_t)stride[i];
-            }
-        cachesim_fast_origin(model, origin);
-    } else if (trace)
-        for (uint64_t k = 0; k < count; k++)
-            for (uint32_t i = 0; i < n; i++) trace_access(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
+        return;
+    }
+    /* As in the model's own loop, stream i has the number given plus i. */
+    uint32_t first = origin;
+    for (uint64_t k = 0; k < count; k++)
+        for (uint32_t i = 0; i < n; i++) {
+            origin = first + i;
+            feed(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
+        }
+    origin = first;
 }
 
 static inline void touch(uint64_t address, uint32_t bytes, uint32_t kind) {
     accesses_seen++;
-    feed(model, address, bytes, kind);
+    feed(address, bytes, kind);
 }
 
 /* Bit i is set where lane i is active. */
@@ -208,7 +208,7 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         kind[i] = a->kind;
         if (a->form == 1) plain = 0;
     }
-    if (attributing && model) cachesim_fast_origin(model, b->info.first_access);
+    if (attributing) origin = b->info.first_access;
     if (plain) {
         accesses_seen += n * count;
         feed_loop(n, start, stride, bytes, kind, count);
@@ -218,19 +218,31 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         for (uint32_t i = 0; i < n; i++) {
             struct instrument_access moved = b->accesses[i];
             moved.delta += stride[i] * (int64_t)k;
-            if (attributing && model) cachesim_fast_origin(model, b->info.first_access + i);
+            if (attributing) origin = b->info.first_access + i;
             if (moved.form == 1) special_access(&moved, record, &bases);
             else touch(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
         }
 }
 
 /* A block whose accesses are all plain: the common case, and the one that has to be fast. */
-static inline void consume_plain(const struct block *b, const uint64_t *record, struct cachesim *sim) {
-    for (const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses; a < stop; a++) {
+static inline void consume_plain(const struct block *b, const uint64_t *record) {
+    const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses;
+    if (!model || b->info.accesses >= PENDING) {
+        for (; a < stop; a++)
+            feed((uint64_t)a->delta + (a->base ? record[a->base] : 0) + (a->index ? record[a->index] << a->scale : 0),
+                 a->bytes, a->kind);
+        return;
+    }
+    if (held + b->info.accesses >= PENDING) settle();
+    struct cachesim_request *request = pending + held;
+    held += b->info.accesses;
+    for (; a < stop; a++, request++) {
         uint64_t address = (uint64_t)a->delta;
         if (a->base) address += record[a->base];
         if (a->index) address += record[a->index] << a->scale;
-        feed(sim, address, a->bytes, a->kind);
+        request->address = address;
+        request->bytes = (uint16_t)a->bytes;
+        request->kind = (uint16_t)a->kind;
     }
 }
 
@@ -255,7 +267,7 @@ static void consume(const struct chunk *chunk) {
     struct state *owner = chunk->owner;
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t *recorded = owner->recorded, seen = 0;
-    struct cachesim *sim = model;
+    if (model) cachesim_core(model, owner->number);
     for (uint32_t slots; record < end; record += slots) {
         struct block *b = instrument_block_at(record[0]);
         slots = b->info.slots;
@@ -266,14 +278,14 @@ static void consume(const struct chunk *chunk) {
         recorded[record[0]]++;
         if (b->plain && !attributing) {
             seen += b->info.accesses;
-            consume_plain(b, record, sim);
+            consume_plain(b, record);
             continue;
         }
         for (uint32_t i = 0; i < b->info.lane_groups; i++)
             owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {
-            if (attributing && sim) cachesim_fast_origin(sim, b->info.first_access + (uint32_t)(a - b->accesses));
+            if (attributing) origin = b->info.first_access + (uint32_t)(a - b->accesses);
             if (a->form == 0) {
                 touch(address_of(a, record, &bases), a->bytes, a->kind);
                 a++;
@@ -283,6 +295,7 @@ static void consume(const struct chunk *chunk) {
         }
     }
     accesses_seen += seen;
+    settle();
 }
 
 void instrument_enqueue(struct chunk *chunk) {
@@ -328,6 +341,7 @@ int instrument_consumer_start(struct cachesim *to) {
     stopping = 0;
     accesses_seen = 0;
     attributing = 0;
+    origin = 0;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumer's */

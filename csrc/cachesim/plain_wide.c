@@ -1,0 +1,12 @@
+/* The cache model with sets compared in plain C, for the common shape with a last level of up to 32 ways. */
+#include "internal.h"
+
+#define TARGET
+#define INLINE inline __attribute__((always_inline)) TARGET
+#define OPERATIONS cs_plain_wide
+#define WIDTH 0
+#define SHAPE 2u
+
+#include "sets_plain.h"
+
+#include "hierarchy.h"
