@@ -11,12 +11,17 @@
 #define MAX_STREAMS 256u
 
 struct stream {
-    uint64_t address, stride;
-    uint64_t at;              /* the iteration that address is of */
     uint64_t next;            /* iteration in which it comes to other lines */
+    uint64_t address;         /* of a steady stream: then; of another: in iteration `at` */
+    uint64_t stride, at;
+    /* It is steady if it is on one line at a time, for the same number of iterations each. */
+    uint64_t period, jump;    /* that number, and the distance to the next line; period 0 if it is not */
+    uint64_t page;            /* the last it was on, and its label */
+    uint32_t label;
+    uint32_t lines;
     uint32_t *set[2];         /* where its lines are looked for in level 1, and what stands in front while nothing changed */
     uint32_t line[2], mask;
-    uint32_t bytes, kind, lines, times, number;
+    uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
 };
 
@@ -42,31 +47,54 @@ static INLINE void ask_again(struct cachesim *sim, const struct stream *stream, 
         ask(sim, stream->set[q], stream->line[q] & CS_LINE, 1);
 }
 
-/* A stream comes to other lines. */
-static INLINE void move(struct cachesim *sim, struct stream *stream, uint64_t now)
+static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
 {
-    sim->origin = stream->number;
-    if (__builtin_expect(stream->odd, 0)) {
+    if (address >> CS_PAGE_BITS != stream->page) {
+        stream->page = address >> CS_PAGE_BITS;
+        stream->label = cs_label(sim, stream->page);
+    }
+    uint32_t line = stream->label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
+    struct cs_page *page = &sim->pages[stream->label];
+    note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
+    stream->set[q] = tags_of(sim, 0, page, line);
+    stream->line[q] = line | (stream->mask & CS_DIRTY);
+    ask_again(sim, stream, q);
+}
+
+/* An unsteady stream comes to other lines. */
+static NOINLINE void move(struct cachesim *sim, struct stream *stream, uint64_t now)
+{
+    if (stream->odd) {
         access_odd(sim, stream->address, stream->bytes, stream->kind);
         stream->address += stream->stride;
         stream->next = now + 1;
         return;
     }
-    sim->asked += (now - stream->at) * stream->lines * stream->times;
+    uint32_t times = stream->kind == CS_UPDATE ? 2 : 1;
+    sim->asked += (now - stream->at) * stream->lines * times;
     uint64_t address = stream->address += (now - stream->at) * stream->stride;
     stream->at = now;
     stream->next = now + steps(stream, address, SIZE);
-    uint32_t lines = (address & (SIZE - 1)) + stream->bytes > SIZE ? 2 : 1;
-    stream->lines = lines;
-    for (uint32_t q = 0; q < lines; q++) {
-        uint64_t virtual_line = (address >> LINE_BITS) + q;
-        uint32_t label = cs_label(sim, virtual_line >> PAGE_LINE_BITS);
-        uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(virtual_line);
-        struct cs_page *page = &sim->pages[label];
-        note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
-        stream->set[q] = tags_of(sim, 0, page, line);
-        stream->line[q] = line | (stream->mask & CS_DIRTY);
-        ask_again(sim, stream, q);
+    stream->lines = (address & (SIZE - 1)) + stream->bytes > SIZE ? 2 : 1;
+    come_to(sim, stream, address, 0);
+    if (stream->lines == 2)
+        come_to(sim, stream, (address | (SIZE - 1)) + 1, 1);
+}
+
+/* Fills in when a stream comes to its second line, and all that follow, if it is steady. */
+static INLINE void see_whether_steady(struct cachesim *sim, struct stream *s)
+{
+    uint64_t step = (int64_t)s->stride < 0 ? -s->stride : s->stride, offset = s->address & (SIZE - 1);
+    (void)sim;
+    s->period = 0;
+    if (s->odd)
+        return;
+    if (!(step & (SIZE - 1)) && offset + s->bytes <= SIZE) { /* 0 too */
+        s->period = step ? 1 : UINT64_MAX / 4;
+        s->jump = s->stride;
+    } else if (step < SIZE && !(step & (step - 1)) && (offset & (step - 1)) + s->bytes <= step) {
+        s->period = SIZE / step;
+        s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
     }
 }
 
@@ -77,9 +105,15 @@ static NOINLINE void note_bytes(struct cachesim *sim, uint64_t address, uint64_t
     while (address < end) {
         uint64_t page_end = (address | ((1u << CS_PAGE_BITS) - 1)) + 1, stop = page_end < end ? page_end : end;
         uint64_t *chunk = sim->touched + (size_t)cs_label(sim, address >> CS_PAGE_BITS) * CS_CHUNKS;
-        for (; address < stop; address = (address | 63) + 1) {
-            uint64_t piece = (address | 63) + 1 < stop ? (address | 63) + 1 - address : stop - address;
-            chunk[address >> 6 & 63] |= bits_of(address, (uint32_t)piece);
+        uint32_t first = address >> 6 & 63, last = (uint32_t)((stop - 1) >> 6 & 63);
+        uint64_t from = UINT64_MAX << (address & 63), to = UINT64_MAX >> (63 - ((stop - 1) & 63));
+        if (first == last) {
+            chunk[first] |= from & to;
+        } else {
+            chunk[first] |= from;
+            for (uint32_t i = first + 1; i < last; i++)
+                chunk[i] = UINT64_MAX;
+            chunk[last] |= to;
         }
         address = stop;
     }
@@ -107,20 +141,46 @@ static NOINLINE void note_stream(struct cachesim *sim, uint64_t start, uint64_t 
     }
 }
 
+/* A steady stream comes to its next line, of which more follow. */
+static INLINE void advance(struct cachesim *sim, struct stream *s)
+{
+    come_to(sim, s, s->address, 0);
+    s->address += s->jump;
+    s->next += s->period;
+}
+
+/* Its first line is the only one that it may come to in the middle. */
+static INLINE void begin(struct cachesim *sim, struct stream *s)
+{
+    uint64_t first = steps(s, s->address, SIZE);
+    come_to(sim, s, s->address, 0);
+    s->address += first * s->stride;
+    s->next = first;
+    s->lines = 1;
+}
+
 static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count, int apart)
 {
-    uint32_t ways = sim->level[0].ways;
+    uint32_t ways = sim->level[0].ways, numbered = sim->origins != NULL;
+    struct stream *end = stream + n;
     for (uint64_t now = 0; now < count;) {
         uint64_t next = UINT64_MAX, misses = sim->level[0].misses, removals = sim->removals;
         uint32_t lines = 0;
-        for (struct stream *s = stream; s < stream + n; s++) {
-            if (s->next == now) {
-                move(sim, s, now);
-            } else {
+        for (struct stream *s = stream; s < end; s++) {
+            if (numbered)
                 sim->origin = s->number;
-                for (uint32_t q = 0; q < s->lines; q++)
-                    if ((*s->set[q] & s->mask) != s->line[q])
-                        ask_again(sim, s, q);
+            if (s->next == now) {
+                if (__builtin_expect(!s->period, 0))
+                    move(sim, s, now);
+                else if (now)
+                    advance(sim, s);
+                else
+                    begin(sim, s);
+            } else {
+                if ((*s->set[0] & s->mask) != s->line[0])
+                    ask_again(sim, s, 0);
+                if (__builtin_expect(s->lines > 1, 0) && (*s->set[1] & s->mask) != s->line[1])
+                    ask_again(sim, s, 1);
             }
             lines += s->lines;
             next = s->next < next ? s->next : next;
@@ -131,17 +191,21 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
     }
 }
 
-/* Streams that all come to another line in every iteration: what they will need is fetched ahead. */
-static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count)
+/* Steady streams that all come to another line in every iteration: what they will need is fetched ahead. */
+static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count, int far)
 {
     uint64_t ahead = n < AHEAD ? AHEAD / n : 1;
+    uint32_t numbered = sim->origins != NULL;
     for (uint64_t now = 0; now < count; now++)
         for (struct stream *s = stream; s < stream + n; s++) {
-            if (now + 2 * ahead < count)
-                fetch_page(sim, s->address + s->stride + 2 * ahead * s->stride);
-            if (now + ahead < count)
-                fetch_sets(sim, s->address + s->stride + ahead * s->stride);
-            move(sim, s, now);
+            if (far && now + 2 * ahead < count) {
+                fetch_page(sim, s->address + 2 * ahead * s->stride);
+                fetch_sets(sim, s->address + ahead * s->stride);
+            }
+            if (numbered)
+                sim->origin = s->number;
+            come_to(sim, s, s->address, 0);
+            s->address += s->stride;
         }
 }
 
@@ -159,33 +223,35 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         return;
     }
     struct stream stream[MAX_STREAMS];
-    int far = 1, apart = 1;
+    int far = 0, apart = 1, running = 1;
     for (uint32_t i = 0; i < n; i++) {
         struct stream *s = &stream[i];
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
         s->address = start[i];
         s->stride = (uint64_t)stride[i];
         s->at = s->next = 0;
+        s->page = CS_NONE;
         s->bytes = bytes[i];
         s->kind = kind[i];
         s->odd = !ordinary || !bytes[i] || bytes[i] > SIZE;
         s->lines = 0;
-        s->times = kind[i] == CS_UPDATE ? 2 : 1;
         s->mask = kind[i] == CS_STORE || kind[i] == CS_UPDATE ? CS_DIRTY | CS_LINE : CS_LINE;
         s->number = origin + i;
+        see_whether_steady(sim, s);
         uint64_t step = stride[i] < 0 ? -(uint64_t)stride[i] : (uint64_t)stride[i];
         apart &= !s->odd;
-        far &= !s->odd && step >= 1024 && step * count >= 1u << 20;
+        running &= s->period == 1;
+        far |= step >= 1024 && step * count >= 1u << 20;
     }
-    if (far)
-        run(sim, stream, n, count);
+    if (running)
+        run(sim, stream, n, count, far);
     else
         walk(sim, stream, n, count, apart);
     for (uint32_t i = 0; i < n; i++) {
         struct stream *s = &stream[i];
         if (s->odd)
             continue;
-        sim->asked += (count - s->at) * s->lines * s->times;
+        sim->asked += (s->period ? count : (count - s->at) * s->lines) * (s->kind == CS_UPDATE ? 2 : 1);
         if (s->kind != CS_PREFETCH)
             note_stream(sim, start[i], s->stride, s->bytes, count);
     }
