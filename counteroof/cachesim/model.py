@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..count.base import ArrayTraffic, Count, unavailable
+from ..count.base import ArrayTraffic, Count, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
 from ..machine.model import CacheLevel
 from ..native import ffi, lib
@@ -68,6 +68,8 @@ class Totals:
     """The part of ``dram_write_bytes`` that went around the caches."""
     partial_bytes: int
     """The part of ``non_temporal_bytes`` in lines that were not written whole, so cost a read as well."""
+    transferred_bytes: int
+    """Lines that came from another core's caches instead of memory."""
     pages: int
     """4 KiB pages touched since the model was made."""
 
@@ -118,6 +120,7 @@ class CacheModel:
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
         self._arrays: list[tuple[str, int]] = []
+        self._starts: list[int] = []
         private = private_levels(caches)
         levels = ffi.new(
             "struct cachesim_level[]",
@@ -147,10 +150,11 @@ class CacheModel:
                 f"array {name!r} ({nbytes} bytes at {start:#x}) does not fit the cache model's 64 GiB"
             )
         self._arrays.append((name, nbytes))
+        self._starts.append(start)
         return array
 
     def core(self, number: int) -> None:
-        """Let the accesses that follow come from this core, 0 at first; each has private levels of its own."""
+        """Let the accesses that follow come from this core, 0 at first; each has its own private levels."""
         if lib.cachesim_core(self.pointer, number):
             raise CounteroofError("the cache model ran out of memory")
 
@@ -231,6 +235,7 @@ class CacheModel:
             write_allocate_bytes=raw.memory.write_allocate_lines * line,
             non_temporal_bytes=raw.non_temporal_lines * line,
             partial_bytes=raw.partial_lines * line,
+            transferred_bytes=raw.transfers * line,
             pages=raw.pages,
         )
 
@@ -240,6 +245,23 @@ class CacheModel:
         return tuple(
             self._array(number, name, nbytes) for number, name, nbytes in [*named, (-1, OTHER, None)]
         )
+
+    def shared_lines(self, most: int = 1000) -> tuple[SharedLine, ...]:
+        """Return the lines that cores took from each other, those that moved most first, at most so many."""
+        count = lib.cachesim_shared_lines(self.pointer, ffi.NULL, 0)
+        raw = ffi.new("struct cachesim_shared_line[]", count)
+        lib.cachesim_shared_lines(self.pointer, raw, count)
+        lines = [
+            SharedLine(
+                self._arrays[line.array][0] if line.array >= 0 else OTHER,
+                line.address - (self._starts[line.array] if line.array >= 0 else 0),
+                line.cores,
+                line.moves,
+                bool(line.apart),
+            )
+            for line in raw
+        ]
+        return tuple(sorted(lines, key=lambda line: (-line.moves, line.array, line.offset))[:most])
 
     def _array(self, number: int, name: str, nbytes: int | None) -> ArrayTraffic:
         raw = ffi.new("struct cachesim_traffic *")
@@ -257,6 +279,9 @@ class CacheModel:
             first_write_allocate_bytes=raw.unique_write_allocate_lines * line,
             touched_read_bytes=raw.loaded_lines * line,
             touched_write_bytes=raw.stored_lines * line,
+            touched_bytes=raw.touched_bytes,
+            again_capacity_bytes=raw.again_capacity_lines * line,
+            again_conflict_bytes=raw.again_conflict_lines * line,
         )
 
 

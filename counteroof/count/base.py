@@ -84,6 +84,29 @@ class ArrayTraffic:
     """Distinct lines whose first access in the call was a load, wherever served; ``None``: unknown."""
     touched_write_bytes: int | None = None
     """Distinct lines stored to in the call, whether or not they reached memory; ``None``: unknown."""
+    touched_bytes: int | None = None
+    """Distinct bytes loaded or stored in the call, of whole lines or not; ``None``: unknown."""
+    again_capacity_bytes: int | None = None
+    """Lines read again in the call that a fully associative cache of the same size would have lost too;
+    ``None``: unknown."""
+    again_conflict_bytes: int | None = None
+    """Lines read again in the call that it would have kept; ``None``: unknown."""
+
+
+@dataclass(frozen=True)
+class SharedLine:
+    """A cache line that cores took from each other in one call.
+
+    ``array`` is the argument it lies in, ``offset`` the distance from that argument's start, or for
+    ``(other)`` the address. ``moves`` is at least how often it was taken from a core that held it: threads
+    take turns more coarsely than on the machine. It is falsely shared if no byte of it was touched by two.
+    """
+
+    array: str
+    offset: int
+    cores: int
+    moves: int
+    false_sharing: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +184,8 @@ class Measurement:
     flops_by_thread: tuple[int, ...] = ()
     """Executed FLOPs of each thread, in order of appearance; threads of which one began when another had
     ended may share an entry."""
+    shared_lines: tuple[SharedLine, ...] = ()
+    """Lines that cores took from each other, most moves first; the busiest of them if there are many."""
     lines: tuple[LineTraffic, ...] = ()
     instruction_table: tuple[InstructionTraffic, ...] = ()
     """Both add up to the totals."""

@@ -12,21 +12,25 @@ import struct
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
-from .base import Count, Measurement, unavailable
+from .base import ArrayTraffic, Count, Measurement, SharedLine, unavailable
 from .core_bytes import core_bytes
 from .flop_count import Convention, FlopCount, count_flops
 
 if TYPE_CHECKING:
+    from ..cachesim.model import CacheModel, Totals
     from ..instrument.translate import Detail
     from ..machine.model import Machine
     from ..run.prepare import PreparedCall
 
 NAME = "instrument"
 SOURCE = "instrumented instructions"
+
+REPEATS = 2
+"""Further counted calls of a kernel on several threads, whose bytes depend on how these take turns."""
 
 
 def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
@@ -85,6 +89,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         engine.call(prepared.function, prepared.frame)
         engine.drain()
         seconds = time.perf_counter() - start
+        traffic = Traffic.of(prepared, model, detail) if model else None
         uncounted = engine.others.worked(before)
         if uncounted:
             raise KernelFailed("unsupported", f"not all of it can be counted: {uncounted}")
@@ -103,10 +108,17 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
+        repeats: list[int] = []
+        while model and threads_used > 1 and len(repeats) < REPEATS:
+            engine.reset()
+            model.reset()
+            engine.call(prepared.function, prepared.frame)
+            engine.drain()
+            repeats.append(Traffic.of(prepared, model, "bytes").moved)
     measurement = _measurement(
         prepared,
         machine,
-        None if threads_used > 1 else model,
+        traffic,
         counted,
         convention,
         native_calls,
@@ -116,12 +128,42 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     measurement = replace(measurement, core_l1_bytes=at_core)
     if unlike_native:
         measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
-    if threads_used > 1 or detail != "lines" or model is None:
+    if traffic and repeats:
+        seen = sorted((*repeats, traffic.moved))
+        note = (
+            f"DRAM bytes depend on how {threads_used} threads take turns: {seen[0]} to {seen[-1]} in"
+            f" {len(seen)} counted calls"
+        )
+        measurement = replace(measurement, notes=(*measurement.notes, note))
+    if detail != "lines" or traffic is None:
         return measurement
     from .lines import instructions, lines
 
-    table = instructions(executed, model.origins(), Convention(convention, machine.cpu))
+    table = instructions(executed, traffic.origins, Convention(convention, machine.cpu))
     return replace(measurement, instruction_table=table, lines=lines(table))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the cache model saw of one call."""
+
+    totals: Totals
+    arrays: tuple[ArrayTraffic, ...]
+    shared_lines: tuple[SharedLine, ...]
+    origins: tuple[list[int], list[int]]
+    """Bytes read and written by number of access; empty unless lines were asked for."""
+
+    @classmethod
+    def of(cls, prepared: PreparedCall, model: CacheModel, detail: str) -> Traffic:
+        if prepared.case.spec.cache == "cold":
+            model.flush(count_writebacks=True)  # what the flush before the next call would write back
+        origins = model.origins() if detail == "lines" else ([], [])
+        return cls(model.totals(), model.arrays(), model.shared_lines(), origins)
+
+    @property
+    def moved(self) -> int:
+        """DRAM bytes, read and written."""
+        return self.totals.dram_read_bytes + self.totals.dram_write_bytes
 
 
 def _native_call(prepared: PreparedCall) -> tuple[int, float]:
@@ -171,7 +213,7 @@ def _blame(prepared: PreparedCall, native: tuple[object, ...], threads: int) -> 
 def _measurement(
     prepared: PreparedCall,
     machine: Machine,
-    model: Any,
+    seen: Traffic | None,
     counted: FlopCount,
     convention: str,
     native_calls: Mapping[str, int],
@@ -181,10 +223,8 @@ def _measurement(
     notes = [f"FLOP convention: {convention}"]
     traffic: dict[str, Any] = {}
     arrays: tuple[Any, ...] = ()
-    if model is None:
+    if seen is None:
         why = "--detail flops records no addresses"
-        if sum(flops > 0 for flops in by_thread) > 1 or len(by_thread) > 1:
-            why = "the kernel ran on several threads, and the cache model follows one so far"
         for name in (
             "l1_l2_bytes",
             "l2_l3_bytes",
@@ -194,11 +234,8 @@ def _measurement(
         ):
             traffic[name] = unavailable("cache model", why)
     else:
-        if prepared.case.spec.cache == "cold":
-            model.flush(count_writebacks=True)  # what the flush before the next call would write back
-        totals = model.totals()
-        traffic = totals.counts()
-        arrays = model.arrays()
+        traffic = seen.totals.counts()
+        arrays = seen.arrays
         notes.append(
             "caches modelled: "
             + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches)
@@ -220,6 +257,7 @@ def _measurement(
         instructions=Count(counted.instructions, "instrumented", SOURCE),
         flops_by=counted.by,
         arrays=arrays,
+        shared_lines=seen.shared_lines if seen else (),
         unruled=counted.unruled,
         excluded=tuple(native_calls),
         native_calls=tuple(native_calls.items()),

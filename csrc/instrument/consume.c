@@ -252,14 +252,16 @@ static void consume_partial(const struct chunk *chunk, uint32_t place) {
     const struct block *b = instrument_block_at(record[0]);
     struct state *owner = chunk->owner;
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
+    if (model) cachesim_core(model, owner->number);
     for (uint32_t i = 0; i < b->info.lane_groups; i++)
         if (b->lanes[i].position < place)
             owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
     for (const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses; a < stop;) {
         if (a->position > place || (a->position == place && a->form != 4)) break;
-        if (attributing && model) cachesim_fast_origin(model, b->info.first_access + (uint32_t)(a - b->accesses));
+        if (attributing) origin = b->info.first_access + (uint32_t)(a - b->accesses);
         a += special_access(a, record, &bases);
     }
+    settle();
 }
 
 static void consume(const struct chunk *chunk) {

@@ -95,21 +95,49 @@ void scale(double *a, long n) {
 """
 
 
-@needs("gcc")
-def test_a_kernel_on_several_threads_has_its_flops_counted_and_its_bytes_unknown(tmp_path: Path) -> None:
-    library = shared(tmp_path, PARALLEL, "-fopenmp", "-g")
+def parallel(tmp_path: Path, source: str, **params: int) -> KernelCase:
+    library = shared(tmp_path, source, "-fopenmp", "-g", "-O1")
     kernel = KernelSpec(
         name="scale",
         library=LibrarySpec(path=str(library)),
         symbol="scale",
-        params={"n": (9000,)},
+        params={name: (value,) for name, value in params.items()},
         args=(array("a", "f64", "n", "random"), ScalarArg("n", Formula("n"))),
         threads=3,
     )
     (case,) = kernel.cases()
-    measurement = counted(case)
-    assert measurement.flops.value == 2 * 9000
-    assert measurement.flops_by_thread == (6000, 6000, 6000)
-    assert measurement.dram_read_bytes.value is None
-    assert "several threads" in (measurement.dram_read_bytes.reason or "")
-    assert measurement.arrays == ()
+    return case
+
+
+@needs("gcc")
+def test_a_kernel_on_several_threads_has_flops_and_bytes_of_all(tmp_path: Path) -> None:
+    n = 9_000_000  # 72 MB: more than the caches hold
+    measurement = counted(parallel(tmp_path, PARALLEL, n=n))
+    assert measurement.flops.value == 2 * n
+    assert measurement.flops_by_thread == (2 * n // 3,) * 3
+    a = measurement.arrays[0]
+    assert a.touched_bytes == 8 * n
+    assert a.dram_read_bytes == pytest.approx(8 * n, rel=0.6)
+    assert any("3 threads take turns" in note for note in measurement.notes)
+
+
+COUNTERS = """
+#include <omp.h>
+void scale(double *a, long n) {
+    _Pragma("omp parallel")
+    {
+        volatile double *mine = a + %s * omp_get_thread_num();
+        for (long i = 0; i < 100000; i++) *mine += 1;
+    }
+}
+"""
+
+
+@needs("gcc")
+@pytest.mark.parametrize(("distance", "falsely"), [(1, True), (8, False)])
+def test_counters_side_by_side_are_falsely_shared(tmp_path: Path, distance: int, falsely: bool) -> None:
+    measurement = counted(parallel(tmp_path, COUNTERS % distance, n=64))
+    found = [line for line in measurement.shared_lines if line.array == "a"]
+    assert [(line.offset, line.cores, line.false_sharing) for line in found] == (
+        [(0, 3, True)] if falsely else []
+    )
