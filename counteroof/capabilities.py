@@ -18,12 +18,14 @@ from .count.perf_plan import Source, Term, plan
 from .count.pmus import REAL, Pmu, discover
 from .errors import CounteroofError
 from .machine import system
-from .machine.sysfs import Tree
+from .machine.sysfs import Tree, cpuinfo
 from .machine.system import Item
 
 State = Literal["yes", "no", "partly"]
 
 ENGINE = "instrument"
+_DRIVERS = {"GenuineIntel": "sudo modprobe intel_uncore", "AuthenticAMD": "sudo modprobe amd_uncore"}
+"""Loads the driver of the memory controllers' PMUs, where it is a module."""
 NO_PMU = "bare metal, or a virtual machine with a PMU of its own (QEMU/KVM on such a host: -cpu host,pmu=on)"
 
 
@@ -95,7 +97,7 @@ def survey(where: Surroundings | None = None) -> Survey:
 class _Survey:
     def __init__(self, where: Surroundings) -> None:
         self.tree = where.tree
-        cpu = where.cpu or this_processor(where.tree)
+        cpu = self.cpu = where.cpu or this_processor(where.tree)
         self.pmus = discover(where.tree) if where.pmus is None else where.pmus
         self.plan = plan(where.data, cpu, self.pmus, where.tree)
         self.monitor = where.monitor or resctrl.support()
@@ -205,6 +207,10 @@ class _Survey:
             return "counteroof run --events FILE, a file in the form of counteroof/data/events"
         if self.no_core_pmu():
             return NO_PMU
+        if system_wide and "has no PMU" in reason:
+            if "hypervisor" in cpuinfo(self.tree).get("flags", "").split():
+                return "bare metal: no hypervisor passes memory controllers on"
+            return _DRIVERS.get(self.cpu.vendor)
         return None
 
     def flops(self) -> Offer:

@@ -28,6 +28,7 @@ from counteroof.errors import MachineError
 from counteroof.machine.sysfs import Tree
 from tests.count import pmu_trees
 from tests.count.test_perf_plan import ALDERLAKE, ZEN2, ZEN4, amd, intel
+from tests.machine import trees
 
 NO_MONITOR = Support(False, "no bandwidth monitoring (the processor shows no cqm_mbm_total)")
 NO_LIKWID = Availability("likwid", None, "pylikwid is not installed (the README has the commands)")
@@ -78,6 +79,20 @@ def test_a_virtual_machine_without_a_pmu_hears_what_would_give_it_one(tmp_path: 
         assert (one.state, one.remedy) == ("no", NO_PMU), name
         assert one.finding
     assert found["FLOPs"].state == "yes"  # the engine counts them
+
+
+def test_a_driver_that_is_not_loaded_gets_its_command_and_a_guest_the_truth(tmp_path: Path) -> None:
+    def cores_alone(root: Path) -> Path:
+        pmu_trees.pmu(root, "cpu", 4, pmu_trees.AMD_CORE)
+        trees.write_proc(root, 2, trees.x86("AuthenticAMD", 25, 17, "a processor", flags))
+        return root
+
+    flags = "fpu"
+    found = looked(tmp_path / "bare", cores_alone)["DRAM bytes"]
+    assert offer(found, "perf").remedy == "sudo modprobe amd_uncore"
+    flags = "fpu hypervisor"
+    found = looked(tmp_path / "guest", cores_alone)["DRAM bytes"]
+    assert offer(found, "perf").remedy == "bare metal: no hypervisor passes memory controllers on"
 
 
 def test_a_refusal_by_the_kernel_setting_names_the_command_that_lifts_it(

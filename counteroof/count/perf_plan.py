@@ -235,6 +235,8 @@ class _Planner:
             if source is None:
                 pmu = self.data.sets[set_name].pmu.replace("[0-9]*", "<n>") or "of the cores"
                 missing.append(f"the kernel has no PMU {pmu}")
+                if any(one.name.startswith("uncore_type_") for one in self.pmus):
+                    missing.append("it names this processor's PMUs uncore_type_*: a newer kernel knows them")
             else:
                 yield source
         if not self.entry.dram:

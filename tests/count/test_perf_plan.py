@@ -122,6 +122,15 @@ def test_without_its_memory_controllers_zen_4_falls_back_on_the_data_fabric(tmp_
     assert found.reasons["dram"] == "the kernel has no PMU amd_umc_<n>"
 
 
+def test_a_kernel_that_does_not_know_the_processor_is_told_by_its_names(tmp_path: Path) -> None:
+    def unnamed(root: Path) -> Path:
+        pmu_trees.pmu(root, "uncore_type_6_0", 20, pmu_trees.EVENT_UMASK, cpumask="0")
+        return root
+
+    reason = planned(unnamed, intel(0xAD), tmp_path).reasons["dram"]
+    assert "a newer kernel knows them" in reason
+
+
 def test_both_ways_are_told_apart_except_on_the_old_data_fabric(tmp_path: Path) -> None:
     assert memory(pmu_trees.zen5, ZEN5, tmp_path / "5").split
     assert not memory(pmu_trees.zen2, ZEN2, tmp_path / "2").split
