@@ -265,17 +265,20 @@ def _kernels(blocks: Sequence[Block], path: Path, options: Options) -> Iterator[
     regions = dict.fromkeys(block.region for block in blocks)
     for region in regions:
         own = [_facts(block) for block in blocks if block.region == region]
-        first = next((one for one in own if one.flops.value is not None), own[0])
-        counts: dict[str, Count] = {"flops": first.flops}
+        counting = _counting(own)
+        first = counting[0] if counting else own[0]
+        counts: dict[str, Count] = {"flops": _summed(counting) if counting else first.flops}
         for one in own:
             for quantity, found in one.counts.items():
-                if found.value is not None or quantity not in counts:
-                    counts.setdefault(quantity, found)
+                if quantity not in counts or (counts[quantity].value is None and found.value is not None):
+                    counts[quantity] = found
         names = [one.block.group for one in own]
         notes = [f"groups: {', '.join(names)}", "FLOP convention: hardware", *first.notes]
         if len(own) > 1:
+            whose = " and ".join(one.block.group for one in counting) or "none"
             notes.append(
-                f"the groups were measured one after the other; time and FLOPs are of {first.block.group}"
+                f"the groups were measured one after the other; FLOPs are of {whose}, time of "
+                f"{first.block.group}"
             )
         timed = first if first.seconds is not None else next((one for one in own if one.seconds), first)
         seconds = timed.seconds
@@ -285,11 +288,42 @@ def _kernels(blocks: Sequence[Block], path: Path, options: Options) -> Iterator[
             library=path.name,
             seconds=(float(seconds.value),) if seconds is not None and seconds.value > 0 else (),
             threads=1 if _on_gpu(first.block) else first.threads,
-            precision=first.found.precision,
+            precision=first.found.precision if len(counting) < 2 else None,
             counts=counts,
-            flops_by=tuple(replace(one, flops=round(one.flops / first.calls)) for one in first.found.by),
+            flops_by=tuple(
+                replace(kind, flops=round(kind.flops / one.calls))
+                for one in counting
+                for kind in one.found.by
+            ),
             notes=tuple(dict.fromkeys(notes)),
         )
+
+
+def _counting(own: Sequence[_Facts]) -> list[_Facts]:
+    """Return the groups whose FLOPs together are those of the region: each precision once."""
+    chosen: list[_Facts] = []
+    for one in own:
+        before = {precision for other in chosen for precision in other.found.precisions}
+        known = set(one.found.precisions)
+        everything = "any" in before or (chosen and ("any" in known or not known or not before))
+        if one.flops.value is not None and not everything and not known & before:
+            chosen.append(one)
+    return chosen
+
+
+def _summed(groups: Sequence[_Facts]) -> Count:
+    """Return the FLOPs of groups that count different precisions."""
+    if len(groups) == 1:
+        return groups[0].flops
+    precisions = [precision for one in groups for precision in one.found.precisions]
+    value = sum(one.flops.value for one in groups if one.flops.value is not None)
+    source = " + ".join(one.flops.source for one in groups)
+    return Count(
+        value,
+        "imported",
+        source,
+        f"{' and '.join(precisions)} only; the file has no events of other precisions",
+    )
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,21 @@ def test_csv_of_two_groups_gives_flops_bytes_and_time_of_one_call() -> None:
     assert kernel.seconds.median == pytest.approx(0.2)
     notes = kernel.counters["likwid-perfctr"].notes
     assert "mean of 10 calls" in notes
-    assert "the groups were measured one after the other; time and FLOPs are of FLOPS_DP" in notes
+    assert "the groups were measured one after the other; FLOPs are of FLOPS_DP, time of FLOPS_DP" in notes
+
+
+def test_groups_of_two_precisions_add_up_and_of_the_same_do_not() -> None:
+    single = CSV.partition("TABLE,Region triad,Group 2 Raw")[0].replace("Group 1", "Group 3")
+    single = single.replace("DOUBLE", "SINGLE").replace("FLOPS_DP", "FLOPS_SP")
+    single = single.replace("DP [MFLOP/s],20,21.0527,,", "SP [MFLOP/s],40,42.1054,,")
+    kernel = only(CSV + single)
+    doubles, singles = (8 * 10_000_000 + 40) / 10, (16 * 10_000_000 + 40) / 10
+    assert value(kernel, "flops") == doubles + singles
+    assert kernel.flops.reason == "f64 and f32 only; the file has no events of other precisions"
+    assert kernel.precision == "f32"  # that of most of them
+    assert value(kernel, "dram_read_bytes") == 2_000_000 * 64 / 10
+    again = CSV.partition("TABLE,Region triad,Group 2 Raw")[0].replace("Group 1", "Group 3")
+    assert value(only(CSV + again), "flops") == doubles
 
 
 def test_two_sockets_of_an_older_version() -> None:
