@@ -1,5 +1,5 @@
 /* The first program of an emulated Arm machine with a working PMU: it runs csrc/perf there and prints what it saw, one
- * "name = value" a line, for test_perf_on_a_pmu.py to judge. Linked statically with csrc/perf and csrc/run/call.c.
+ * "name = value" a line, for test_perf_on_a_pmu.py to judge. Linked statically with csrc/perf, csrc/regions and csrc/run/call.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "perf/perf.h"
+#include "regions/regions.h"
 #include "run/run.h"
 
 enum { USER_ONLY = 2 | 4, INST_RETIRED = 0x08, CPU_CYCLES = 0x11 };
@@ -296,6 +297,38 @@ static void own_counters_read_directly(void)
     }
 }
 
+static void regions_of_a_program(void)
+{
+    struct perf_self groups[2];
+    struct perf_event events[2] = {event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS),
+                                   event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES)};
+    struct perf_reading counted;
+    memset(groups, 0, sizeof groups);
+    groups[0].events = 2;
+    groups[0].descriptors[0] = perf_open(&events[0], 0, -1, -1, 1, 0);
+    groups[0].descriptors[1] = perf_open(&events[1], 0, -1, groups[0].descriptors[0], 1, 0);
+    perf_enable(groups[0].descriptors[0], 1);
+    regions_setup(groups, 1, 0);
+    int outer = regions_find("outer"), inner = regions_find("inner");
+    regions_begin(outer);
+    loop(1000000);
+    for (int i = 0; i < 3; i++) {
+        regions_begin(inner);
+        loop(500000);
+        regions_end(inner);
+        loop(1000);
+    }
+    start_threads(250000);
+    regions_end(outer);
+    regions_reading((uint32_t)inner, 0, &counted);
+    say("inner region", (long long)counted.values[0]);
+    say("inner region not running", (long long)(counted.enabled - counted.running));
+    regions_reading((uint32_t)outer, 0, &counted);
+    say("outer region", (long long)counted.values[0]);
+    say("calls of inner", (long long)regions_calls((uint32_t)inner));
+    close_all();
+}
+
 int main(void)
 {
     mkdir("/proc", 0755);
@@ -314,6 +347,7 @@ int main(void)
     paranoid_levels();
     refusals();
     own_counters_read_directly();
+    regions_of_a_program();
     say("done", 1);
     sync();
     reboot(RB_POWER_OFF);

@@ -50,6 +50,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     sources = [
         ROOT / "tests/emulated/init.c",
         *sorted((ROOT / "csrc/perf").glob("*.c")),
+        ROOT / "csrc/regions/regions.c",
         ROOT / "csrc/run/call.c",
     ]
     command = [COMPILER, "-static", "-O1", "-pthread", "-Wall", "-Werror", f"-I{ROOT / 'csrc'}"]
@@ -177,3 +178,12 @@ def test_own_counters_are_read_without_a_system_call_where_the_kernel_allows_it(
         assert 2_000_000 < counted < 2_001_000  # the same number either way
     with_call, without = seen["direct cost in ns"]
     assert without < with_call / 5
+
+
+def test_regions_count_what_is_in_them_and_in_threads_they_start(seen: Seen) -> None:
+    assert only(seen, "calls of inner") == 3
+    inner = only(seen, "inner region")
+    assert 3 * 1_000_000 < inner < 3 * 1_002_000
+    assert only(seen, "inner region not running") == 0
+    outer = only(seen, "outer region")
+    assert 2_000_000 + inner + 3 * 2000 + 4 * 500_000 < outer < 7_100_000
