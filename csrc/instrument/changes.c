@@ -31,6 +31,7 @@ struct page {
     uint8_t checked;   /* it is not, and its blocks are checked */
     uint8_t access;    /* as the program has it, as far as we know */
     uint8_t anonymous; /* not of a file */
+    uint32_t snapshot; /* of the mappings, when it ceased to be watched: that one may show it as read-only */
 };
 
 static struct page *pages; /* a hash table; access 0 is a free entry */
@@ -134,8 +135,10 @@ static void make_page_stale(const struct page *p) {
 
 /* Let the program write a page again. */
 static void unwatch(struct page *p) {
-    if (p->watched) mprotect((void *)(p->number * PAGE), PAGE, p->access);
+    if (!p->watched) return;
+    mprotect((void *)(p->number * PAGE), PAGE, p->access);
     p->watched = 0;
+    p->snapshot = instrument_pages_snapshot();
 }
 
 /* A new block, its code in place. Its page may have been written since it was read. */
@@ -170,6 +173,7 @@ int instrument_watch(uint64_t guest, uint64_t bytes) {
         instrument_lock_code();
         struct page *p = access || find_page(number) ? make_page(number) : NULL;
         if (p && !p->watched && access) {
+            if (p->access && p->snapshot == instrument_pages_snapshot()) access |= p->access;
             p->access = access & (PROT_READ | PROT_WRITE | PROT_EXEC);
             p->anonymous = (access & ACCESS_ANONYMOUS) != 0;
             if (access & ACCESS_SHARED) p->checked = 1;

@@ -131,6 +131,7 @@ extern uint32_t instrument_has_handlers; /* the program has handlers that may ru
 /* pages.c: what this process has mapped */
 void instrument_pages_changed(void);
 uint32_t instrument_pages_generation(void);
+uint32_t instrument_pages_snapshot(void);
 uint32_t instrument_access_of(uint64_t address); /* PROT_ bits and these; 0 where nothing can be executed */
 #define ACCESS_SHARED 0x100u
 #define ACCESS_ANONYMOUS 0x200u

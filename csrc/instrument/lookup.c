@@ -151,10 +151,15 @@ void instrument_resolve_target(struct state *s, struct saved_registers *register
             return;
         }
     }
-    /* If it becomes stale just now, the way there is longer, but right. */
+    /* What became stale meanwhile must not stay in the table: its gate would lead back to it. */
     uint64_t slot = target & 0xffff;
-    ((uint64_t *)((char *)s + STATE_HOSTS))[slot] = host;
-    ((uint64_t *)((char *)s + STATE_KEYS))[slot] = 0 - target;
+    instrument_lock_code();
+    const struct entry *e = find(target);
+    if (host == target || (e && e->host == host)) {
+        ((uint64_t *)((char *)s + STATE_HOSTS))[slot] = host;
+        ((uint64_t *)((char *)s + STATE_KEYS))[slot] = 0 - target;
+    }
+    instrument_unlock_code();
     s->jump = host;
 }
 

@@ -17,7 +17,7 @@ struct range { uint64_t start, end; uint32_t access; };
 static struct range *ranges; /* executable, in order */
 static uint64_t range_count, range_room;
 static int stale = 1;
-static uint32_t generation;
+static uint32_t generation, snapshot;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Mappings have come, gone or changed. */
@@ -61,6 +61,7 @@ static void refresh(void) {
     size_t kept = 0;
     int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     __atomic_store_n(&stale, 0, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&snapshot, 1, __ATOMIC_RELEASE);
     range_count = 0;
     if (maps < 0) return;
     for (;;) {
@@ -118,6 +119,9 @@ uint64_t instrument_read_code(uint64_t address, uint8_t *out, uint64_t bytes) {
     pthread_mutex_unlock(&lock);
     return instrument_read(address, out, bytes < room ? bytes : room);
 }
+
+/* How often the mappings have been read. */
+uint32_t instrument_pages_snapshot(void) { return __atomic_load_n(&snapshot, __ATOMIC_ACQUIRE); }
 
 uint32_t instrument_access_of(uint64_t address) {
     pthread_mutex_lock(&lock);

@@ -429,3 +429,116 @@ def test_python_writes_code_between_calls(detail: Detail) -> None:
         return Ran(memory[0])
 
     assert in_process(work) == Ran(0xC3)
+
+
+def test_signals_come_while_code_changes(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    #include <signal.h>
+    #include <sys/time.h>
+    static volatile unsigned long ticks, wrong;
+    static unsigned char *code;
+    static void on_tick(int number, siginfo_t *info, void *context) {
+        static unsigned char *own;
+        if (!own) own = map(RWX);
+        put(own, ticks);
+        wrong += call(own) == 0;
+        ticks++;
+    }
+    unsigned long run(void) {
+        struct sigaction action = {.sa_sigaction = on_tick, .sa_flags = SA_RESTART | SA_SIGINFO}, old;
+        struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+        unsigned long sum = 0;
+        code = map(RWX);
+        sigaction(SIGALRM, &action, &old);
+        setitimer(ITIMER_REAL, &often, NULL);
+        for (unsigned long i = 0; i < 200 || ticks < 100; i++) {
+            put(code + 64 * (i % 5), i % 200);
+            if (i % 50 == 20) mprotect(code, 4096, RW), mprotect(code, 4096, RWX);
+            unsigned long got = 0;
+            for (int k = 0; k < 5; k++) got = got * 31 + call(code + 64 * (i % 5));
+            if (i < 200) sum = sum * 31 + got;
+        }
+        setitimer(ITIMER_REAL, &never, NULL);
+        sigaction(SIGALRM, &old, NULL);
+        return sum + wrong;
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_threads_write_code_into_the_same_page(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    static unsigned char *code;
+    static void *writer(void *number) {
+        unsigned char *own = code + 64 * (long)number;
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 100; i++) {
+            put(own, i + 1000 * (long)number);
+            for (int k = 0; k < 3; k++) sum = sum * 31 + call(own);
+        }
+        return (void *)sum;
+    }
+    unsigned long run(void) {
+        pthread_t threads[4];
+        unsigned long sum = 0;
+        code = map(RWX);
+        for (long i = 0; i < 4; i++) pthread_create(&threads[i], NULL, writer, (void *)i);
+        for (long i = 0; i < 4; i++) {
+            void *result;
+            pthread_join(threads[i], &result);
+            sum = sum * 31 + (unsigned long)result;
+        }
+        return sum;
+    }
+    """
+    work = WORK.replace("worked++", "__atomic_add_fetch(&worked, 1, __ATOMIC_RELAXED)")
+    same(tmp_path, HEAD.replace(WORK, work) + code, detail=detail, flags=["-lpthread"])
+
+
+def test_a_child_writes_code(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    #include <sys/wait.h>
+    unsigned long run(void) {
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 10; i++) {
+            put(code, i);
+            sum = sum * 31 + call(code);
+            int status = 0;
+            pid_t child = i % 2 ? fork() : vfork();
+            if (!child) {
+                if (i % 2) put(code, i + 5);
+                _exit(call(code) & 0x7f);
+            }
+            waitpid(child, &status, 0);
+            sum = sum * 31 + WEXITSTATUS(status) + call(code);
+        }
+        return sum;
+    }
+    """
+    found = same(tmp_path, HEAD + code, detail=detail, work=False)
+    assert found.value
+
+
+def test_python_exchanges_a_library_between_calls(tmp_path: Path, detail: Detail) -> None:
+    paths = []
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        paths.append(shared(folder, f"unsigned long answer(void) {{ return {number + 100}; }}"))
+
+    def work() -> Ran:
+        close = ctypes.CDLL(None).dlclose
+        close.argtypes = [ctypes.c_void_p]
+        addresses = set()
+        with Engine(detail) as engine:
+            for turn in range(9):
+                library = ctypes.CDLL(str(paths[turn % 3]))
+                address = address_of(library, "answer")
+                addresses.add(address)
+                for _ in range(2):
+                    assert engine.call(address, call_frame([]))[0] == turn % 3 + 100
+                close(library._handle)
+        return Ran(len(addresses))
+
+    assert in_process(work) == Ran(1)

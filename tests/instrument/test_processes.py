@@ -301,3 +301,28 @@ def test_a_thread_made_by_a_system_call_runs_natively_and_is_told(tmp_path: Path
             return Ran(value)
 
     assert in_process(run) == Ran(sum(range(1000)) * 3 % 100 + 1)
+
+
+def test_signals_come_while_processes_are_made(tmp_path: Path, detail: Detail) -> None:
+    code = """
+    #include <sys/time.h>
+    static volatile unsigned long ticks;
+    static void on_tick(int number) { ticks++; }
+    unsigned long run(void) {
+        struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART}, old;
+        struct itimerval often = {{0, 400}, {0, 400}}, never = {{0, 0}, {0, 0}};
+        unsigned long sum = 0;
+        sigaction(SIGALRM, &action, &old);
+        setitimer(ITIMER_REAL, &often, NULL);
+        for (int i = 0; i < 60; i++) {
+            work(i);
+            pid_t child = i % 3 ? i % 3 == 1 ? fork() : syscall(SYS_fork) : vfork();
+            if (!child) _exit(childs_work(i) + 1);
+            sum = sum * 31 + work(i) + ended(child);
+        }
+        setitimer(ITIMER_REAL, &never, NULL);
+        sigaction(SIGALRM, &old, NULL);
+        return sum + (ticks > 3);
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
