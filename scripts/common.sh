@@ -102,7 +102,7 @@ make_environment() {
 add_pylikwid() {
     local folder=$1 library prefix
     "$folder/bin/python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("pylikwid"))' && return
-    library=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*liblikwid\.so .*=> //p' | head -n 1)
+    library=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '$1 == "liblikwid.so" { found = $NF } END { print found }')
     [ -n "$library" ] || return 0
     prefix=$(mktemp -d)
     ln -s "$(dirname "$library")" "$prefix/lib"

@@ -15,7 +15,7 @@ fetch_kernel() {
     local folder package
     folder=$(mktemp -d)
     dpkg --add-architecture arm64 && apt-get update -qq >/dev/null || return 1
-    package=$(apt-cache depends linux-image-cloud-arm64:arm64 | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+    package=$(apt-cache depends linux-image-cloud-arm64:arm64 | awk '$1 == "Depends:" && !found { print $2; found = 1 }')
     (cd "$folder" && apt-get download -qq "$package" >/dev/null 2>&1 && dpkg-deb -x ./*.deb .) || return 1
     mkdir -p "$(dirname "$kernel")"
     cp "$folder"/boot/vmlinuz-* "$kernel.part" && mv "$kernel.part" "$kernel"
