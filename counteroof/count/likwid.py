@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .base import Measurement
 from .likwid_client import Likwid, LikwidFailed
 from .likwid_groups import DISTRUSTED, NAME, SECONDS, Counting, flop_groups, memory_groups
+from .perf_collect import warm_seconds
 from .select import Availability, nothing_counted
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     from .pmus import REAL, socket_of
 
     cpus = sorted(os.sched_getaffinity(0))
-    prepared.seconds(1)  # the state that the previous call leaves
-    once = max(prepared.seconds(1), 1e-9)
-    calls = max(1, math.ceil(SECONDS / once))
+    calls = max(1, math.ceil(SECONDS / warm_seconds(prepared.seconds)))
     try:
         with Likwid(cpus) as likwid:
             counting = Counting(likwid, [socket_of(REAL, cpu) for cpu in cpus], calls, prepared.seconds)

@@ -303,7 +303,6 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
             NAME, "; ".join(dict.fromkeys(sources.refused.values())) or _nothing(sources.plan)
         )
     caller = KernelCalls(prepared)
-    caller.seconds(1)  # the state that the previous call leaves
     found = collect(sources, caller)
     checked = prepared.case.spec.reference is not None  # a wrong result would have ended the worker before
     needed = prepared.case.declared_flops if checked else None

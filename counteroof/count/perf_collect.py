@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -28,6 +28,8 @@ SYSTEM_SECONDS = 0.05
 IDLE_SECONDS = (0.02, 0.25)
 """Seconds of the look at the idle socket before and after: as long as the calls, within these limits."""
 MAX_CALLS = 1_000_000
+LONG_CALL = 0.5
+"""Seconds from which on the first call is representative, and a second one costs too much."""
 
 
 class Caller(Protocol):
@@ -142,7 +144,7 @@ def _first_that_opens(sources: Iterable[Source], opener: Opener, tried: list[str
 def collect(sources: Sources, caller: Caller, opener: Opener = open_event) -> Collected:
     """Count calls in as many passes as the counters need."""
     system = sources.monitor is not None or any(event.system for event in sources.events)
-    once = max(caller.seconds(1), 1e-9)
+    once = warm_seconds(caller.seconds)
     target = SYSTEM_SECONDS if system else CORE_SECONDS
     calls = min(max(1, math.ceil(target / once)), MAX_CALLS)
     found = _Collecting(calls, dict(sources.refused))
@@ -158,6 +160,12 @@ def collect(sources: Sources, caller: Caller, opener: Opener = open_event) -> Co
             found.run(one, caller, opener)
     monitored = None if sources.monitor is None else _monitored(caller, calls)
     return Collected(calls, found.passes, found.counted, found.seconds, found.idle, found.refused, monitored)
+
+
+def warm_seconds(call: Callable[[int], float]) -> float:
+    """Return the seconds of a call that finds what the call before left; of the first, if that is long."""
+    once = call(1)
+    return max(call(1) if once < LONG_CALL else once, 1e-9)
 
 
 def _monitored(caller: Caller, calls: int) -> int | str:

@@ -16,7 +16,7 @@ import pytest
 from counteroof.count.base import Measurement
 from counteroof.count.events import EventFact, Processor
 from counteroof.count.perf import evaluate, works
-from counteroof.count.perf_collect import Idle, Sources, choose_sources, collect
+from counteroof.count.perf_collect import Idle, Sources, choose_sources, collect, warm_seconds
 from counteroof.count.perf_open import SOFTWARE, Counted, Event
 from counteroof.count.perf_plan import PerfPlan, Term
 from counteroof.count.resctrl import Support
@@ -499,10 +499,16 @@ def test_a_set_too_big_for_the_counters_is_counted_in_passes_over_the_same_calls
     kernel = Pages(100)
     found = collect(SOFT, kernel, one_a_group)
     assert found.passes == 2
-    assert kernel.calls == 1 + 2 * found.calls
+    assert kernel.calls == 2 + 2 * found.calls
     measurement = evaluate(SOFT, found)
     assert "counted in 2 passes of 3 calls, so that nothing was multiplexed" in measurement.notes
     assert measurement.instructions.status == "counted"
+
+
+def test_a_call_is_timed_once_more_when_the_first_was_short() -> None:
+    short, long = iter([0.2, 0.1]), iter([7.0])
+    assert warm_seconds(lambda calls: next(short)) == 0.1
+    assert warm_seconds(lambda calls: next(long)) == 7.0
 
 
 def test_a_kernel_is_called_in_c_with_the_groups_around() -> None:
