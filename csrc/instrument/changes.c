@@ -327,7 +327,10 @@ void instrument_forget(void) {
     instrument_unlock_code();
 }
 
-void instrument_changes_start(void) { dl_iterate_phdr(count_unloads, &unloads); }
+void instrument_changes_start(void) {
+    instrument_pages_changed(); /* what was read when an engine watched them */
+    dl_iterate_phdr(count_unloads, &unloads);
+}
 
 void instrument_free_pages(void) {
     for (uint64_t i = 0; i < page_room; i++)
