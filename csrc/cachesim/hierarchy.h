@@ -123,7 +123,8 @@ static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
         cs_origin_dirtied(sim, line);
 }
 
-static INLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+/* A call: it is long, and asked for in many places. */
+static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
     struct cs_page *page = cs_page_of(sim, line);
     sim->level[0].misses++;
@@ -267,7 +268,7 @@ static NOINLINE void access_odd(struct cachesim *sim, uint64_t address, uint32_t
     }
 }
 
-static INLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
     int ordinary = kind < CS_NON_TEMPORAL || kind == CS_PREFETCH || kind == CS_UPDATE;
     if (ordinary && bytes && (address & (SIZE - 1)) + bytes <= SIZE)
@@ -276,12 +277,7 @@ static INLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t b
         access_odd(sim, address, bytes, kind);
 }
 
-static NOINLINE void access_alone(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
-{
-    access_any(sim, address, bytes, kind);
-}
-
 #include "requests.h"
 #include "loop.h"
 
-const struct cs_operations OPERATIONS = {WIDTH, access_alone, requests, loop, remove_everywhere, put_down};
+const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down};

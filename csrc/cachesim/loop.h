@@ -21,6 +21,12 @@ struct stream {
     uint32_t lines;
     uint32_t *set[2];         /* where its lines are looked for in level 1, and what stands in front while nothing changed */
     uint32_t line[2], mask;
+    /*
+     * Streams that follow a steady one and are always on its line change nothing but what is counted and noted: they are
+     * merged into it. `times` is how often it asks for a line in an iteration, `bits` what is touched of each.
+     */
+    uint32_t times, shift;    /* shift: the log2 of a stride that is a power of two below the line size, else 0 */
+    uint64_t bits;            /* 0: noted afterwards, as a whole */
     uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
 };
@@ -35,19 +41,21 @@ static INLINE uint64_t steps(const struct stream *stream, uint64_t address, uint
         return UINT64_MAX / 2;
     if (stream->stride < size) {
         uint32_t stride = (uint32_t)stream->stride;
+        if (stream->shift)
+            return (size - (first > last ? first : last) + stride - 1) >> stream->shift;
         return (size - (first > last ? first : last) + stride - 1) / stride;
     }
     return (first < last ? first : last) / (uint32_t)-stream->stride + 1;
 }
 
-static INLINE void ask_again(struct cachesim *sim, const struct stream *stream, uint32_t q)
+static NOINLINE void ask_again(struct cachesim *sim, const struct stream *stream, uint32_t q)
 {
     ask(sim, stream->set[q], stream->line[q] & CS_LINE, stream->kind == CS_STORE);
     if (stream->kind == CS_UPDATE)
         ask(sim, stream->set[q], stream->line[q] & CS_LINE, 1);
 }
 
-static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
+static NOINLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
 {
     if (address >> CS_PAGE_BITS != stream->page) {
         stream->page = address >> CS_PAGE_BITS;
@@ -56,9 +64,13 @@ static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t
     uint32_t line = stream->label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
     struct cs_page *page = &sim->pages[stream->label];
     note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
+    if (LINE_BITS == 6 && stream->bits)
+        sim->touched[(size_t)stream->label * CS_CHUNKS + IN_PAGE(line)] |= stream->bits;
     stream->set[q] = tags_of(sim, 0, page, line);
     stream->line[q] = line | (stream->mask & CS_DIRTY);
-    ask_again(sim, stream, q);
+    ask(sim, stream->set[q], line, stream->kind == CS_STORE);
+    if (stream->kind == CS_UPDATE)
+        ask(sim, stream->set[q], line, 1);
 }
 
 /* An unsteady stream comes to other lines. */
@@ -70,8 +82,7 @@ static NOINLINE void move(struct cachesim *sim, struct stream *stream, uint64_t 
         stream->next = now + 1;
         return;
     }
-    uint32_t times = stream->kind == CS_UPDATE ? 2 : 1;
-    sim->asked += (now - stream->at) * stream->lines * times;
+    sim->asked += (now - stream->at) * stream->lines * stream->times;
     uint64_t address = stream->address += (now - stream->at) * stream->stride;
     stream->at = now;
     stream->next = now + steps(stream, address, SIZE);
@@ -81,21 +92,38 @@ static NOINLINE void move(struct cachesim *sim, struct stream *stream, uint64_t 
         come_to(sim, stream, (address | (SIZE - 1)) + 1, 1);
 }
 
-/* Fills in when a stream comes to its second line, and all that follow, if it is steady. */
-static INLINE void see_whether_steady(struct cachesim *sim, struct stream *s)
+/* Fills in whether a stream is steady, and what it notes as it goes. */
+static INLINE void see_whether_steady(const struct cachesim *sim, struct stream *s)
 {
     uint64_t step = (int64_t)s->stride < 0 ? -s->stride : s->stride, offset = s->address & (SIZE - 1);
-    (void)sim;
-    s->period = 0;
+    (void)sim; /* not needed where the shape is fixed */
+    s->period = s->bits = s->shift = 0;
     if (s->odd)
         return;
+    int power = !(step & (step - 1));
+    if (power && step && step < SIZE)
+        s->shift = (uint32_t)__builtin_ctzll(step);
     if (!(step & (SIZE - 1)) && offset + s->bytes <= SIZE) { /* 0 too */
         s->period = step ? 1 : UINT64_MAX / 4;
         s->jump = s->stride;
-    } else if (step < SIZE && !(step & (step - 1)) && (offset & (step - 1)) + s->bytes <= step) {
+        if (LINE_BITS == 6 && s->kind != CS_PREFETCH && (step != SIZE || s->bytes < SIZE))
+            s->bits = bits_of(s->address, s->bytes);
+    } else if (step < SIZE && power && (offset & (step - 1)) + s->bytes <= step) {
         s->period = SIZE / step;
         s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
     }
+}
+
+/* Merges a stream into the one before it if it may be; returns whether it did. */
+static INLINE int merge(const struct cachesim *sim, struct stream *before, const struct stream *s)
+{
+    (void)sim;
+    if (!s->bits || !before->bits || s->stride != before->stride || (s->address ^ before->address) >> LINE_BITS ||
+        (s->kind != before->kind && s->kind != CS_LOAD))
+        return 0;
+    before->bits |= s->bits;
+    before->times += s->times;
+    return 1;
 }
 
 /* Notes bytes in a row as touched; the pages have been. */
@@ -222,10 +250,9 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         sim->origin = origin;
         return;
     }
-    struct stream stream[MAX_STREAMS];
+    struct stream stream[MAX_STREAMS], *s = stream;
     int far = 0, apart = 1, running = 1;
     for (uint32_t i = 0; i < n; i++) {
-        struct stream *s = &stream[i];
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
         s->address = start[i];
         s->stride = (uint64_t)stride[i];
@@ -235,25 +262,28 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         s->kind = kind[i];
         s->odd = !ordinary || !bytes[i] || bytes[i] > SIZE;
         s->lines = 0;
+        s->times = kind[i] == CS_UPDATE ? 2 : 1;
         s->mask = kind[i] == CS_STORE || kind[i] == CS_UPDATE ? CS_DIRTY | CS_LINE : CS_LINE;
         s->number = origin + i;
         see_whether_steady(sim, s);
+        if (s > stream && merge(sim, s - 1, s))
+            continue;
         uint64_t step = stride[i] < 0 ? -(uint64_t)stride[i] : (uint64_t)stride[i];
         apart &= !s->odd;
         running &= s->period == 1;
         far |= step >= 1024 && step * count >= 1u << 20;
+        s++;
     }
     if (running)
-        run(sim, stream, n, count, far);
+        run(sim, stream, (uint32_t)(s - stream), count, far);
     else
-        walk(sim, stream, n, count, apart);
-    for (uint32_t i = 0; i < n; i++) {
-        struct stream *s = &stream[i];
+        walk(sim, stream, (uint32_t)(s - stream), count, apart);
+    while (s-- > stream) {
         if (s->odd)
             continue;
-        sim->asked += (s->period ? count : (count - s->at) * s->lines) * (s->kind == CS_UPDATE ? 2 : 1);
-        if (s->kind != CS_PREFETCH)
-            note_stream(sim, start[i], s->stride, s->bytes, count);
+        sim->asked += (s->period ? count : (count - s->at) * s->lines) * s->times;
+        if (s->kind != CS_PREFETCH && !s->bits)
+            note_stream(sim, start[s->number - origin], s->stride, s->bytes, count);
     }
     sim->origin = origin;
 }

@@ -40,19 +40,47 @@ static NOINLINE void requests_ahead(struct cachesim *sim, const struct cachesim_
     }
 }
 
+/*
+ * A load that follows a load or store of the same line finds it in front and changes nothing but what is counted and noted.
+ * Loads and stores within a line are done here, others are a call.
+ */
+static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
+{
+    uint64_t before = CS_NONE, asked = 0, *chunk = NULL;
+    for (const struct cachesim_request *end = request + n; request < end; request++) {
+        uint64_t address = request->address, virtual_line = address >> 6;
+        uint32_t bytes = request->bytes, kind = request->kind;
+        if (LINE_BITS != 6 || kind > CS_STORE || (address & 63) + bytes > 64 || !bytes) {
+            before = CS_NONE;
+            sim->origin = request->origin;
+            access_any(sim, address, bytes, kind);
+            continue;
+        }
+        asked++;
+        uint64_t bits = bits_of(address, bytes);
+        if (virtual_line == before && kind == CS_LOAD) {
+            *chunk |= bits;
+            continue;
+        }
+        before = virtual_line;
+        uint32_t label = cs_label(sim, address >> CS_PAGE_BITS), in_page = virtual_line & 63;
+        uint32_t line = label << 6 | in_page;
+        chunk = sim->touched + line;
+        if (kind || !*chunk)
+            note_lines(&sim->pages[label], UINT64_C(1) << in_page, kind);
+        *chunk |= bits;
+        sim->origin = request->origin;
+        ask(sim, tags_of(sim, 0, &sim->pages[label], line), line, kind);
+    }
+    sim->asked += asked;
+}
+
 static NOINLINE void requests(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
 {
     uint64_t missed_before = sim->level[sim->levels - 1].misses, sample = n < 16 ? n : 16;
-    for (uint64_t i = 0; i < sample; i++) {
-        sim->origin = request[i].origin;
-        access_any(sim, request[i].address, request[i].bytes, request[i].kind);
-    }
-    if (sim->level[sim->levels - 1].misses - missed_before >= 3) {
+    requests_in_turn(sim, request, sample);
+    if (sim->level[sim->levels - 1].misses - missed_before >= 3)
         requests_ahead(sim, request + sample, n - sample);
-        return;
-    }
-    for (uint64_t i = sample; i < n; i++) {
-        sim->origin = request[i].origin;
-        access_any(sim, request[i].address, request[i].bytes, request[i].kind);
-    }
+    else
+        requests_in_turn(sim, request + sample, n - sample);
 }
