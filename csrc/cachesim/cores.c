@@ -179,8 +179,6 @@ static void note_move(struct cachesim *sim, uint32_t line)
 void cs_snoop(struct cachesim *sim, uint32_t line, uint32_t store)
 {
     struct cs_page *page = cs_page_of(sim, line);
-    if (page->cores == sim->core_bit && sim->core < 31)
-        return;
     uint32_t tag = 0;
     int moved = 0;
     for (uint32_t core = 0; core < sim->cores; core++) {

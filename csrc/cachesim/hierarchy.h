@@ -79,7 +79,7 @@ static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t 
 static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
 {
     const struct cs_page *page = cs_page_of(sim, line);
-    if (__builtin_expect(sim->cores > 1, 0) && k >= sim->private_levels)
+    if (__builtin_expect(cs_others(sim, page), 0) && k >= sim->private_levels)
         return remove_above_everywhere(sim, k, page, line);
     return remove_above_here(sim, k, page, line);
 }
@@ -87,7 +87,7 @@ static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t l
 /* The last level does not have a line. */
 static INLINE void from_memory(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store, uint32_t kept)
 {
-    if (__builtin_expect(sim->cores > 1, 0) && cs_held_elsewhere(sim, line))
+    if (__builtin_expect(cs_others(sim, page), 0) && cs_held_elsewhere(sim, line))
         sim->transfers++; /* a core that has it gives it */
     else
         cs_memory_read(sim, page, line, store, kept);
@@ -117,7 +117,7 @@ static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_pa
 /* A line in level 1 becomes dirty. */
 static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
 {
-    if (sim->cores > 1)
+    if (cs_others(sim, cs_page_of(sim, line)))
         cs_snoop(sim, line, 1);
     if (sim->origins)
         cs_origin_dirtied(sim, line);
@@ -131,7 +131,7 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
     page->cores |= sim->core_bit;
     if (__builtin_expect(sim->combiners, 0))
         cs_combine_close_line(sim, line);
-    if (__builtin_expect(sim->cores > 1, 0))
+    if (__builtin_expect(cs_others(sim, page), 0))
         cs_snoop(sim, line, store);
     uint32_t dirty = fetch_1(sim, line, page, store);
     if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)

@@ -276,6 +276,12 @@ static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t li
     return &sim->pages[(line & CS_LINE) >> sim->page_line_bits];
 }
 
+/* Whether another core than the one at work has asked for a line of a page, or may have. */
+static inline int cs_others(const struct cachesim *sim, const struct cs_page *page)
+{
+    return sim->cores > 1 && (page->cores & ~sim->core_bit || sim->core_bit >> 31);
+}
+
 /* Address of a line's first byte. */
 static inline uint64_t cs_address_of(const struct cachesim *sim, uint32_t line)
 {

@@ -85,7 +85,7 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
     if (way >= 0) {
         uint32_t tag = tags[way];
         /* what another core has too stays where both can find it */
-        if (level->fill == CS_VICTIM && !(__builtin_expect(sim->cores > 1, 0) && cs_held_elsewhere(sim, line))) {
+        if (level->fill == CS_VICTIM && !(__builtin_expect(cs_others(sim, page), 0) && cs_held_elsewhere(sim, line))) {
             set_remove(tags, BLOCKS(K), (uint32_t)way);
             return tag & CS_DIRTY;
         }

@@ -36,7 +36,7 @@ def odd_hierarchies(draw: Any) -> list[CacheLevel]:
 
 @st.composite
 def common_hierarchies(draw: Any) -> list[CacheLevel]:
-    """The shape the walk is compiled for with constants (see cs_is_common), as small as it gets."""
+    """The shape the walk is compiled for with constants (see cs_shape), as small as it gets."""
     fills = st.sampled_from(FILLS)
     return [
         cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))),
@@ -44,7 +44,7 @@ def common_hierarchies(draw: Any) -> list[CacheLevel]:
         cache(
             "L3",
             draw(st.sampled_from([64, 192])),
-            draw(st.integers(1, 2)),
+            draw(st.sampled_from([1, 2, 18])),
             draw(fills),
             hashed=draw(st.booleans()),
         ),
