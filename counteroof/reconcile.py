@@ -23,6 +23,9 @@ MOVED = "moved but not in the formula"
 NOT_MOVED = "in the formula but not moved"
 WRITE_ALLOCATE = "write-allocate"
 READ_OR_ALLOCATE = "first fetch: read or write-allocate, not told apart"
+UNUSED = "unused part of fetched lines"
+AGAIN_CAPACITY = "fetched again: capacity"
+AGAIN_CONFLICT = "fetched again: conflict"
 AGAIN = "fetched again"
 WRITTEN_AGAIN = "written back more than once"
 OTHER_DATA = "stack, tables and other data"
@@ -35,12 +38,15 @@ ACTUAL = "actual"
 
 MEANINGS = {
     DECLARED: "what the author's formula says",
-    TOUCHED: "lines loaded or stored beyond the formula's bytes; unused parts of lines are in it",
-    UNTOUCHED: "the formula counts more than the distinct lines loaded and stored",
+    TOUCHED: "loaded or stored beyond the formula's bytes, once for each way",
+    UNTOUCHED: "the formula counts more than was loaded and stored, once for each way",
     MOVED: "distinct lines moved beyond the formula's bytes; unused parts of lines are in it",
     NOT_MOVED: "bytes of the formula that stayed in cache, or were never touched",
     WRITE_ALLOCATE: "lines read because they were about to be written",
     READ_OR_ALLOCATE: "this counter does not say whether a line's first fetch was for a load or for a store",
+    UNUSED: "bytes of lines loaded or stored that the program did not touch itself",
+    AGAIN_CAPACITY: "lines read once more that a fully associative cache of this size would have lost too",
+    AGAIN_CONFLICT: "lines read once more that a fully associative cache of this size would have kept",
     AGAIN: "lines read from memory that had been in cache before, in this call or when it began",
     WRITTEN_AGAIN: "lines written to memory once more in the same call",
     OTHER_DATA: "traffic of no argument",
@@ -184,6 +190,7 @@ def _causes(declared: int, modelled: int, arrays: tuple[ArrayTraffic, ...]) -> l
         return steps
     if all(_reach_known(array) for array in arguments):
         steps += [_stayed(array) for array in arguments]
+        steps += [LedgerLine(UNUSED, array.unused_bytes or 0, array.name) for array in arguments]
         more, less = TOUCHED, UNTOUCHED
     else:
         more, less = MOVED, NOT_MOVED
@@ -217,8 +224,19 @@ def _repeats(array: ArrayTraffic) -> list[LedgerLine]:
     return [
         LedgerLine(WRITE_ALLOCATE, lowest, array.name),
         LedgerLine(READ_OR_ALLOCATE, highest - lowest, array.name),
-        LedgerLine(AGAIN, again, array.name),
+        *_again(array, again),
         LedgerLine(WRITTEN_AGAIN, array.dram_write_bytes - array.unique_write_bytes, array.name),
+    ]
+
+
+def _again(array: ArrayTraffic, again: int) -> list[LedgerLine]:
+    """Return the lines fetched again by cause, where the counter tells the causes of all of them."""
+    capacity, conflict = array.again_capacity_bytes, array.again_conflict_bytes
+    if capacity is None or conflict is None or capacity + conflict != again:
+        return [LedgerLine(AGAIN, again, array.name)]
+    return [
+        LedgerLine(AGAIN_CAPACITY, capacity, array.name),
+        LedgerLine(AGAIN_CONFLICT, conflict, array.name),
     ]
 
 

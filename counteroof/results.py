@@ -63,8 +63,8 @@ class Chosen:
 class ArrayResult:
     """What one array moved in one call.
 
-    ``line_utilisation`` is the share of the fetched bytes that was used, ``refetches`` the number of lines
-    fetched again; ``None`` if not known.
+    ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
+    the number of lines fetched again; ``None`` if not known.
     """
 
     name: str
@@ -85,8 +85,16 @@ class ArrayResult:
             traffic.dram_read_bytes,
             traffic.dram_write_bytes,
             traffic.write_allocate_bytes,
+            line_utilisation=_utilisation(traffic),
             refetches=again // line_bytes if line_bytes else None,
         )
+
+
+def _utilisation(traffic: ArrayTraffic) -> float | None:
+    if traffic.unused_bytes is None:
+        return None
+    lines = (traffic.touched_read_bytes or 0) + (traffic.touched_write_bytes or 0)
+    return 1 - traffic.unused_bytes / lines if lines else None
 
 
 @dataclass(frozen=True)

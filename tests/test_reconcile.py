@@ -61,6 +61,28 @@ def test_with_touched_lines_known_what_stayed_in_cache_has_its_array() -> None:
     ]
 
 
+def test_unused_parts_of_lines_and_the_causes_of_repeated_fetches_have_lines_of_their_own() -> None:
+    # 8 of every 64 bytes loaded, the lines read four times: twice for want of room, once for want of ways
+    strided = traffic(
+        "m",
+        read=4 * 6400,
+        unique_read_bytes=6400,
+        first_write_allocate_bytes=0,
+        touched_read_bytes=6400,
+        touched_write_bytes=0,
+        touched_bytes=800,
+        unused_bytes=5600,
+        again_capacity_bytes=2 * 6400,
+        again_conflict_bytes=6400,
+    )
+    assert plain(ledger(700, measurement(1, (strided,))))[1:-2] == [
+        ("touched but not in the formula", 100, None),
+        ("unused part of fetched lines", 5600, "m"),
+        ("fetched again: capacity", 12800, "m"),
+        ("fetched again: conflict", 6400, "m"),
+    ]
+
+
 def test_repeated_fetches_and_writes_have_lines_of_their_own() -> None:
     arrays = (
         traffic("x", read=500, unique_read_bytes=200),

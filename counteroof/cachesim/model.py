@@ -280,6 +280,7 @@ class CacheModel:
             touched_read_bytes=raw.loaded_lines * line,
             touched_write_bytes=raw.stored_lines * line,
             touched_bytes=raw.touched_bytes,
+            unused_bytes=raw.unused_bytes,
             again_capacity_bytes=raw.again_capacity_lines * line,
             again_conflict_bytes=raw.again_conflict_lines * line,
         )

@@ -86,6 +86,9 @@ class ArrayTraffic:
     """Distinct lines stored to in the call, whether or not they reached memory; ``None``: unknown."""
     touched_bytes: int | None = None
     """Distinct bytes loaded or stored in the call, of whole lines or not; ``None``: unknown."""
+    unused_bytes: int | None = None
+    """Of ``touched_read_bytes`` and ``touched_write_bytes``: what the program did not touch; of lines
+    that are in both, twice. ``None``: unknown."""
     again_capacity_bytes: int | None = None
     """Lines read again in the call that a fully associative cache of the same size would have lost too;
     ``None``: unknown."""

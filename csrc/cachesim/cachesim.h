@@ -63,6 +63,8 @@ struct cachesim_traffic {
     uint64_t loaded_lines; /* a load came first */
     uint64_t stored_lines;
     uint64_t touched_bytes; /* distinct bytes loaded or stored */
+    /* of loaded_lines and of stored_lines: bytes that the program did not touch; of a line in both, twice */
+    uint64_t unused_bytes;
 };
 
 struct cachesim_totals {

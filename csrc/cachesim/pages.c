@@ -295,18 +295,20 @@ static uint64_t ones(uint64_t bits)
     return (uint64_t)__builtin_popcountll(bits);
 }
 
-/* Distinct bytes that the cores touched, of those lines of a page. */
-static uint64_t touched_bytes(const struct cachesim *sim, uint32_t label, uint64_t lines)
+/* Adds the bytes that the cores touched, of those lines of a page, and the rest of the lines. */
+static void add_touched(const struct cachesim *sim, uint32_t label, uint64_t lines, struct cachesim_traffic *traffic)
 {
-    uint64_t bytes = 0;
+    const struct cs_page *page = &sim->pages[label];
     for (uint32_t chunk = 0; chunk < CS_CHUNKS; chunk++) {
+        uint32_t line = chunk >> (sim->line_bits - 6);
+        if (!(lines >> line & 1))
+            continue;
         uint64_t touched = 0;
-        if (lines >> (chunk >> (sim->line_bits - 6)) & 1)
-            for (uint32_t core = 0; core < sim->cores; core++)
-                touched |= sim->of_core[core].touched[(size_t)label * CS_CHUNKS + chunk];
-        bytes += ones(touched);
+        for (uint32_t core = 0; core < sim->cores; core++)
+            touched |= sim->of_core[core].touched[(size_t)label * CS_CHUNKS + chunk];
+        traffic->touched_bytes += ones(touched);
+        traffic->unused_bytes += ((page->loaded >> line & 1) + (page->stored >> line & 1)) * (64 - ones(touched));
     }
-    return bytes;
 }
 
 /* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_ALL: of all). */
@@ -327,7 +329,7 @@ static void add_distinct(const struct cachesim *sim, uint32_t label, int32_t arr
     traffic->loaded_lines += ones(page->loaded & lines);
     traffic->stored_lines += ones(page->stored & lines);
     if ((page->loaded | page->stored) & lines)
-        traffic->touched_bytes += touched_bytes(sim, label, lines);
+        add_touched(sim, label, lines, traffic);
 }
 
 void cs_distinct(const struct cachesim *sim, int32_t array, struct cachesim_traffic *traffic)
