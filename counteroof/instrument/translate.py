@@ -2,25 +2,24 @@
 
 In detail ``bytes`` every execution of a block writes one record: the block's number and the values of the
 registers its addresses are made of, each once. Sizes, kinds, displacements and FLOPs are the block's and
-known
-beforehand. Detail ``lines`` is the same here; only the consumer then tells the model whose each access is. In
-detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to
-records.
+known beforehand. Detail ``lines`` is the same here; only the consumer then tells the model whose each access
+is. In detail ``flops`` a block adds one to a counter. See ``csrc/instrument/`` for what happens to records.
 """
 
 from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import iced_x86 as ix
-from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
+from iced_x86 import OpAccess, Register
 
 from ..errors import CounteroofError
 from . import emit
+from .check import begin_check, end_check
 from .code_cache import NEAR, CodeCache, Output, Region
 from .decode import (
     MASKED,
@@ -32,14 +31,12 @@ from .decode import (
     Decoded,
     Reader,
     flags_dead_at_entry,
-    is_relative_to_gs,
 )
+from .ends import CONDITION, end_block, leave_to
 from .loops import CountedLoop, counted_loop, is_self_loop
 from .native_code import NativeCode, NativeFunction
-from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words, iced_register
-
-if TYPE_CHECKING:
-    pass
+from .operands import Operands
+from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words
 
 Detail = Literal["flops", "bytes", "lines"]
 
@@ -53,31 +50,6 @@ WILD = 1
 
 STALE = 1024
 """As many stale blocks are taken note of at once."""
-
-_F3, _GS_PREFIX = 0xF3, 0x65
-
-_WITH_BASE = {
-    getattr(ix.Code, short): getattr(ix.Code, long)
-    for short, long in (
-        ("MOV_AL_MOFFS8", "MOV_R8_RM8"),
-        ("MOV_AX_MOFFS16", "MOV_R16_RM16"),
-        ("MOV_EAX_MOFFS32", "MOV_R32_RM32"),
-        ("MOV_RAX_MOFFS64", "MOV_R64_RM64"),
-        ("MOV_MOFFS8_AL", "MOV_RM8_R8"),
-        ("MOV_MOFFS16_AX", "MOV_RM16_R16"),
-        ("MOV_MOFFS32_EAX", "MOV_RM32_R32"),
-        ("MOV_MOFFS64_RAX", "MOV_RM64_R64"),
-    )
-}
-"""Of instructions with nothing but a 64-bit address, the form that takes a base."""
-
-_CONDITION = {
-    getattr(ix.ConditionCode, name.upper()): number
-    for number, name in enumerate(
-        ["o", "no", "b", "ae", "e", "ne", "be", "a", "s", "ns", "p", "np", "l", "ge", "le", "g"]
-    )
-}
-"""From iced-x86's condition codes to the processor's numbers."""
 
 
 @dataclass(slots=True)
@@ -146,7 +118,7 @@ class Translator:
         self._versions: dict[Version, int] = {}
         self._unloads = lib.instrument_unloads()
         self._stale = ffi.new("uint32_t[]", STALE)
-        self._encoder = ix.Encoder(64)
+        self._operands = Operands(layout)
         self._lock = threading.Lock()
         self.blocks: list[TranslatedBlock] = []
         self.failure: BaseException | None = None
@@ -256,45 +228,14 @@ class Translator:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
         number = len(self.blocks)
         if version[2]:
-            self._check(block.address, version[1], out)
+            begin_check(self._at, block.address, version[1], out)
         size = len(out.code) + 2
         out.add(b"\x0f\x0b" + bytes(6))
-        self._end_check(block.address, number, out)
+        end_check(self._at, block.address, number, out)
         host = self._cache.place(region, out.code)
         self._register(block, out, size, Record(0), (), [], None, unsupported=block.bad, version=version)
         self._link(block.address, host, number)
         return host
-
-    # ---- code that changes ----
-
-    def _check(self, guest: int, code: bytes, out: Output) -> None:
-        """Compare the original code with what it was, in pieces, without a change of flags."""
-        at = self._at.spill
-        rcx, rdx = 1, 2
-        starts = [(register, out.borrow(register, at + 8 * register)) for register in (rcx, rdx)]
-        done = 0
-        while done < len(code):
-            count = next(size for size in (8, 4, 2, 1) if done + size <= len(code))
-            value = int.from_bytes(code[done : done + count], "little")
-            out.add(emit.load_immediate(rdx, guest + done) + emit.load_low(rdx, count))
-            out.add(emit.load_immediate(rcx, -value) + emit.add(rcx, rdx) + emit.jump_if_rcx_zero(5))
-            out.add(emit.jump(0))
-            out.mismatches.append(out.here - 4)
-            done += count
-        for register, start in starts:
-            out.give_back(start, register, at + 8 * register)
-
-    def _end_check(self, guest: int, number: int, out: Output) -> None:
-        """Emit where the comparison leads if it fails."""
-        at = self._at
-        if not out.mismatches:
-            return
-        for place in out.mismatches:
-            out.set_displacement(place, out.here)
-        for register in (1, 2):
-            out.add(emit.load_gs(register, at.spill + 8 * register))
-        out.add(emit.store_gs_address(at.target, guest) + emit.store_gs_half(at.source, number))
-        out.add(emit.jump_gs(at.changed))
 
     def _register(
         self,
@@ -419,7 +360,7 @@ class Translator:
         spill = at.spill + 8 * scratch
         start = 0
         if checked:
-            self._check(block.address, _code(block, body, version), out)
+            begin_check(self._at, block.address, _code(block, body, version), out)
         if recording:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
@@ -432,7 +373,7 @@ class Translator:
             if closed and position == len(body) - 1:
                 break
             places.append(out.here)
-            self._copy(decoded, out)
+            self._operands.copy(decoded, out)
             if recording:
                 recording.after(after, decoded, out)
         if recording:
@@ -440,11 +381,11 @@ class Translator:
         out.closed = closed
         if closed:
             places.append(out.here)
-            self._emit_end(body[-1], number, scratch, start, out)
+            end_block(at, self._operands, body[-1], number, scratch, start, out)
         else:
             if recording:
                 out.give_back(start, scratch, spill)
-            self._exit(body[-1].instruction.next_ip, out)
+            leave_to(body[-1].instruction.next_ip, out)
         return self._finish(block, body, region, out, record, places, None, tuple(masked), version)
 
     def _wants_record(self, body: list[Decoded]) -> bool:
@@ -486,165 +427,6 @@ class Translator:
             emit.load_gs(scratch, offset) + emit.add_constant(scratch, 1) + emit.store_gs(offset, scratch)
         )
         out.give_back(start, scratch, spill)
-
-    def _copy(self, decoded: Decoded, out: Output) -> None:
-        """Emit the instruction itself, its RIP-relative operand made to point where it did."""
-        instruction = decoded.instruction
-        if decoded.code[0] == _F3 and instruction.mnemonic == Mnemonic.RDGSBASE:
-            wide = instruction.code == ix.Code.RDGSBASE_R64
-            register = instruction.op0_register - (Register.RAX if wide else Register.EAX)
-            out.add((emit.load_gs if wide else emit.load_gs_half)(register, self._at.program_gs))
-            return
-        if _GS_PREFIX in decoded.code and is_relative_to_gs(instruction):
-            self._copy_relative_to_gs(decoded, out)
-            return
-        if not decoded.rip_relative:
-            out.add(decoded.code)
-            return
-        target = decoded.instruction.ip_rel_memory_address
-        if abs(target - out.here) < NEAR:
-            self._encoder.encode(decoded.instruction, out.here)
-            out.add(self._encoder.take_buffer())
-            return
-        free = next(_unused(decoded))
-        spill = self._at.scratch + 8
-        moved = decoded.instruction.copy()
-        moved.memory_base = iced_register(Register.RAX + free)
-        moved.memory_displacement = 0
-        moved.memory_displ_size = 0
-        self._encoder.encode(moved, 0)
-        start = out.borrow(free, spill)
-        out.add(emit.load_immediate(free, target) + self._encoder.take_buffer())
-        out.give_back(start, free, spill)
-
-    def _copy_relative_to_gs(self, decoded: Decoded, out: Output) -> None:
-        """Emit an instruction with the program's GS base, and what it has for a base, in a free register."""
-        unused = _unused(decoded)
-        free, other = next(unused), next(unused)
-        spills = self._at.scratch + 8, self._at.scratch + 16
-        starts = [out.borrow(register, at) for register, at in zip((free, other), spills, strict=True)]
-        moved = self._absolute(decoded.instruction, free, other, out)
-        self._encoder.encode(moved, 0)
-        out.add(self._encoder.take_buffer())
-        for register, start, at in ((other, starts[1], spills[1]), (free, starts[0], spills[0])):
-            out.give_back(start, register, at)
-
-    def _absolute(self, instruction: ix.Instruction, free: int, other: int, out: Output) -> ix.Instruction:
-        """Emit the sum of the program's GS base and an operand's base into a free register, for the
-        instruction that is returned; ``other`` may be ``free``'s helper."""
-        out.add(emit.load_gs(free, self._at.program_gs))
-        moved = instruction.copy()
-        moved.segment_prefix = Register.NONE
-        if instruction.is_ip_rel_memory_operand:
-            out.add(emit.load_immediate(other, instruction.ip_rel_memory_address) + emit.add(free, other))
-            moved.memory_displacement = moved.memory_displ_size = 0
-        elif instruction.memory_base != Register.NONE:
-            out.add(emit.add(free, instruction.memory_base - Register.RAX))
-        elif instruction.code in _WITH_BASE:
-            moved.code = _WITH_BASE[instruction.code]
-            out.add(emit.load_immediate(other, instruction.memory_displacement) + emit.add(free, other))
-            moved.memory_displacement = moved.memory_displ_size = 0
-        moved.memory_base = iced_register(Register.RAX + free)
-        return moved
-
-    # ---- ends of blocks ----
-
-    def _exit(self, target: int, out: Output, opcode: bytes = b"\xe9") -> None:
-        out.stubs.append((out.jump_place(opcode), target))
-
-    def _emit_end(self, decoded: Decoded, number: int, scratch: int, borrowed: int, out: Output) -> None:
-        """Emit the last instruction; the scratch register is ours since ``borrowed`` (0: it is not)."""
-        instruction = decoded.instruction
-        flow = instruction.flow_control
-        at = self._at
-        spill = at.spill + 8 * scratch
-        if (
-            flow in (FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH)
-            and not instruction.is_jmp_far_indirect
-        ):
-            if instruction.op0_kind == OpKind.REGISTER:
-                out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
-            else:
-                borrowed = borrowed or out.borrow(scratch, spill)
-                if is_relative_to_gs(instruction):
-                    other = next(number for number in _unused(decoded) if number != scratch)
-                    begin = out.borrow(other, at.scratch + 8)
-                    instruction = self._absolute(instruction, scratch, other, out)
-                    out.give_back(begin, other, at.scratch + 8)
-                load = ix.Instruction.create_reg_mem(
-                    ix.Code.MOV_R64_RM64, iced_register(Register.RAX + scratch), _memory_operand(instruction)
-                )
-                if (
-                    instruction.is_ip_rel_memory_operand
-                    and abs(instruction.ip_rel_memory_address - out.here) >= NEAR
-                ):
-                    out.add(
-                        emit.load_immediate(scratch, instruction.ip_rel_memory_address)
-                        + emit.load(scratch, scratch, 0)
-                    )
-                else:
-                    self._encoder.encode(load, out.here)
-                    out.add(self._encoder.take_buffer())
-                out.add(emit.store_gs(at.target, scratch))
-            if borrowed:
-                out.give_back(borrowed, scratch, spill)
-            if flow == FlowControl.INDIRECT_CALL:
-                out.add(emit.push_address(instruction.next_ip))
-            self._dispatch(number, out)
-            return
-        if borrowed:
-            out.give_back(borrowed, scratch, spill)
-        if flow == FlowControl.CONDITIONAL_BRANCH:
-            if instruction.is_jcc_short_or_near:
-                self._exit(
-                    instruction.near_branch_target,
-                    out,
-                    bytes((0x0F, 0x80 | _CONDITION[instruction.condition_code])),
-                )
-            else:  # loop, jrcxz: only a short form exists, so it jumps over the jump for "not taken"
-                short = decoded.code[:-1] + b"\x08"  # room for up to 3 bytes of padding and 5 of jump
-                out.add(short)
-                start = len(out.code)
-                self._exit(instruction.next_ip, out)
-                out.add(b"\x90" * (start + 8 - len(out.code)))
-                self._exit(instruction.near_branch_target, out)
-                return
-            self._exit(instruction.next_ip, out)
-        elif flow == FlowControl.UNCONDITIONAL_BRANCH:
-            self._exit(instruction.near_branch_target, out)
-        elif instruction.mnemonic == Mnemonic.WRGSBASE:
-            if instruction.code == ix.Code.WRGSBASE_R64:
-                out.add(emit.store_gs(at.scratch, instruction.op0_register - Register.RAX))
-            else:
-                out.add(emit.store_gs_low(at.scratch, instruction.op0_register - Register.EAX))
-                out.add(emit.store_gs_half(at.scratch + 4, 0))
-            out.add(emit.store_gs_address(at.target, instruction.next_ip) + emit.jump_gs(at.set_gs))
-        elif instruction.mnemonic == Mnemonic.SYSCALL:
-            out.add(emit.store_gs_address(at.target, instruction.next_ip) + emit.jump_gs(at.system_call))
-        elif flow == FlowControl.CALL and instruction.is_call_near:
-            out.add(emit.push_address(instruction.next_ip))
-            self._exit(instruction.near_branch_target, out)
-        elif flow == FlowControl.RETURN and instruction.mnemonic == Mnemonic.RET:
-            out.add(emit.pop_gs(at.target))
-            if instruction.op_count:
-                out.add(emit.add_constant(RSP, instruction.immediate(0)))
-            self._dispatch(number, out)
-        elif flow == FlowControl.XBEGIN_XABORT_XEND:
-            # A transaction that always aborts, with the status "no reason given": allowed by the
-            # architecture.
-            out.add(b"\xb8\0\0\0\0")
-            self._exit(instruction.near_branch_target, out)
-        elif flow in (FlowControl.EXCEPTION, FlowControl.INTERRUPT):
-            out.add(decoded.code)
-            out.resume = out.here
-            self._exit(instruction.next_ip, out)
-        else:
-            out.add(b"\x0f\x0b")
-
-    def _dispatch(self, number: int, out: Output) -> None:
-        """Emit the jump to whatever ``target`` is; the block's number tells where it came from if that is
-        nowhere."""
-        out.add(emit.store_gs_half(self._at.source, number) + emit.jump_gs(self._at.dispatch))
 
     # ---- loops ----
 
@@ -690,17 +472,17 @@ class Translator:
         places = []
         for decoded in block.body[:-1]:
             places.append(out.here)
-            self._copy(decoded, out)
+            self._operands.copy(decoded, out)
         last = block.body[-1].instruction
         places.append(out.here)
-        out.add(emit.conditional_jump(_CONDITION[last.condition_code], head - out.here - 6))
+        out.add(emit.conditional_jump(CONDITION[last.condition_code], head - out.here - 6))
         start = out.borrow(scratch, spill)
         out.add(emit.load_gs(scratch, at.buffer))
         for register, slot in slots.items():
             out.add(emit.store(scratch, 8 * slot + 8, register))
         out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
         out.give_back(start, scratch, spill)
-        self._exit(last.next_ip, out)
+        leave_to(last.next_ip, out)
         for entry in loop.accesses:
             access = entry.access
             record.accesses.append(
@@ -753,7 +535,7 @@ class Translator:
             if known is None:
                 self._pending.setdefault(target, []).append(place)
         number = len(self.blocks)
-        self._end_check(block.address, number, out)
+        end_check(self._at, block.address, number, out)
         self._cache.place(region, out.code)
         self._register(block, out, len(out.code), record, body, places, loop, masked=masked, version=version)
         self._link(block.address, host, number)
@@ -796,29 +578,3 @@ class Translator:
 def _code(block: Block, body: Sequence[Decoded], version: Version) -> bytes:
     """Return the code of as many instructions as became part of a translation."""
     return version[1] if len(body) == len(block.body) else b"".join(decoded.code for decoded in body)
-
-
-def _unused(decoded: Decoded) -> Iterator[int]:
-    """Yield the registers that an instruction does not use."""
-    return (
-        number
-        for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0)
-        if not decoded.used >> number & 1
-    )
-
-
-def _memory_operand(instruction: ix.Instruction) -> ix.MemoryOperand:
-    if instruction.is_ip_rel_memory_operand:
-        return ix.MemoryOperand(Register.RIP, displ=instruction.ip_rel_memory_address, displ_size=8)
-    displacement = instruction.memory_displacement
-    if displacement >= 1 << 63:
-        displacement -= 1 << 64
-    return ix.MemoryOperand(
-        instruction.memory_base,
-        instruction.memory_index,
-        instruction.memory_index_scale,
-        displacement,
-        8 if displacement else 0,
-        False,
-        instruction.segment_prefix,
-    )
