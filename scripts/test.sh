@@ -25,6 +25,7 @@ libturbojpeg.so.0 libturbojpeg0
 libsqlite3.so.0 libsqlite3-0
 libcrypto.so.3 libssl3
 libgmp.so.10 libgmp10
+libluajit-5.1.so.2 libluajit-5.1-2
 END
 
 command -v likwid-topology >/dev/null || want "LIKWID, one of the counters," likwid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import mmap
 from pathlib import Path
 
@@ -542,3 +543,42 @@ def test_python_exchanges_a_library_between_calls(tmp_path: Path, detail: Detail
         return Ran(len(addresses))
 
     assert in_process(work) == Ran(1)
+
+
+@pytest.mark.skipif(ctypes.util.find_library("luajit-5.1") is None, reason="needs libluajit-5.1.so.2")
+def test_a_just_in_time_compiler(tmp_path: Path, detail: Detail) -> None:
+    """LuaJIT writes machine code while it runs, into pages that it protects in turns, and patches it."""
+    code = """
+    void *luaL_newstate(void);
+    void luaL_openlibs(void *), lua_pushnumber(void *, double), lua_close(void *);
+    int luaL_loadstring(void *, const char *), lua_pcall(void *, int, int, int);
+    double lua_tonumber(void *, int);
+    static const char program[] =
+        "local n, sum, list, functions = ..., 0, {}, {}\\n"
+        "for k = 1, 20 do functions[k] = load('return function(x) local y = x * ' .. k .. "
+        "' for i = 1, 200 do y = y * 0.999 + ' .. k .. ' end return y end')() end\\n"
+        "for i = 1, n do list[i] = i * 0.5 end\\n"
+        "for round = 1, 20 do\\n"
+        "  for i = 1, n do sum = sum + list[i] * round end\\n"
+        "  for k = 1, 20 do sum = sum + functions[k](round) end\\n"
+        "end\\n"
+        "local texts = {} for i = 1, 300 do texts[i] = string.format('%d:%s', i, tostring(i * sum)) end\\n"
+        "return sum + #table.concat(texts)\\n";
+    unsigned long run(void) {
+        double result = 0;
+        unsigned long bits;
+        for (int i = 0; i < 3; i++) {
+            void *lua = luaL_newstate();
+            luaL_openlibs(lua);
+            if (luaL_loadstring(lua, program)) return 0;
+            lua_pushnumber(lua, 1000 + i);
+            if (lua_pcall(lua, 1, 1, 0)) return 0;
+            result = result * 0.5 + lua_tonumber(lua, -1);
+            lua_close(lua);
+        }
+        memcpy(&bits, &result, 8);
+        return bits;
+    }
+    """
+    found = same(tmp_path, HEAD + code, detail=detail, flags=["-l:libluajit-5.1.so.2"], work=False)
+    assert found.value
