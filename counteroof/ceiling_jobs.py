@@ -19,7 +19,7 @@ from .machine.loops import Loop
 from .machine.model import CacheLevel, Ceiling, Machine
 
 ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
-PRECISIONS = ("f64", "f32")
+PRECISIONS = ("f64", "f32", "f16", "bf16", "int8")
 DRAM_MIXES = ("read", "copy", "triad", "update", "copy NT", "triad NT")
 CACHE_MIXES = ("read", "update", "copy", "triad")
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
@@ -145,18 +145,23 @@ def roofs(peaks: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
     """Return the peaks that are ceilings, for each precision and thread count.
 
     Of the widest ISA, the best mix, fused multiply-adds alone and the best without; of each other ISA, the
-    best mix.
+    best mix. Of the widest ISA and of scalar code also what :attr:`~.Ceiling.special` code reaches.
     """
     chosen: list[Ceiling] = []
     groups = dict.fromkeys((peak.threads, peak.precision, peak.isa) for peak in peaks)
     for threads, precision, isa in groups:
         same = [p for p in peaks if (p.threads, p.precision, p.isa) == (threads, precision, isa)]
-        picks = [same]
+        picks = [[p for p in same if not p.special]]
         widest = max(
             (p.isa for p in peaks if (p.threads, p.precision) == (threads, precision)), key=ISA_ORDER.index
         )
         if isa == widest:
-            picks += [[p for p in same if p.mix == "FMA"], [p for p in same if not p.fma]]
+            picks += [
+                [p for p in same if p.mix == "FMA"],
+                [p for p in same if p.fma is False and not p.special],
+            ]
+        if isa in (widest, "scalar"):
+            picks += [[p] for p in same if p.special]
         for pick in picks:
             best = max(pick, key=lambda peak: peak.value, default=None)
             if best is not None and best not in chosen:

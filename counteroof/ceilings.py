@@ -303,7 +303,7 @@ def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:
         isa=loop.isa,
         level=None if job.boundary is None else job.boundary.level,
         precision=None if loop.streams else loop.precision,
-        fma=None if loop.streams else loop.fused > 0,
+        fma=None if loop.streams or loop.mix in ("DOT", "DIV", "SQRT") else loop.fused > 0,
         clock_hz=core.hz,
         clock_source=core.source,
         convention=loop.convention(job.boundary),

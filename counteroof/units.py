@@ -140,6 +140,11 @@ def bandwidth(value: float | None, digits: int = 3) -> str:
     return si(value, "B/s", digits)
 
 
+def operation_rate(value: float | None, digits: int = 3) -> str:
+    """Return operations on integers per second: ``1.85 TOP/s``."""
+    return si(value, "OP/s", digits)
+
+
 def flop_rate(value: float | None, digits: int = 3) -> str:
     """Return FLOP per second: ``203 GFLOP/s``."""
     return si(value, "FLOP/s", digits)

@@ -64,6 +64,31 @@ def test_where_fma_alone_is_best_it_is_one_ceiling() -> None:
     assert names(roofs(skylake)) == ["f64 AVX2 FMA", "f64 AVX2 ADD"]
 
 
+def test_few_chains_divisions_and_roots_are_ceilings_of_the_widest_isa_and_of_scalar_code() -> None:
+    found = roofs(
+        [
+            peak("AVX-512", "FMA", 135),
+            peak("AVX-512", "ADD", 68),
+            peak("AVX-512", "FMA 1 chain", 17),
+            replace(peak("AVX-512", "DIV", 12), fma=None),
+            peak("AVX2", "FMA", 68),
+            peak("AVX2", "FMA 1 chain", 8),
+            peak("scalar", "ADD", 8),
+            peak("scalar", "ADD 1 chain", 2),
+        ]
+    )
+    assert names(found) == [
+        "f64 AVX-512 FMA",
+        "f64 AVX-512 ADD",
+        "f64 AVX-512 FMA 1 chain",
+        "f64 AVX-512 DIV",
+        "f64 AVX2 FMA",
+        "f64 scalar ADD",
+        "f64 scalar ADD 1 chain",
+    ]
+    assert [one.mix for one in found if one.special] == ["FMA 1 chain", "DIV", "ADD 1 chain"]
+
+
 def test_precisions_and_thread_counts_have_roofs_of_their_own() -> None:
     both = [
         peak("SSE", "ADD", 10),

@@ -35,6 +35,10 @@ class Loop:
 
     def convention(self, boundary: Boundary | None) -> str:
         """Return what the bytes of a bandwidth at this boundary, or the FLOPs of a peak, are."""
+        if boundary is None and self.precision == "int8":
+            return "operations on integers; a multiplication with an addition is two"
+        if boundary is None and self.mix == "DOT":
+            return "a multiplication with an addition is two FLOPs"
         if boundary is None:
             return "a fused multiply-add is two FLOPs"
         element = f"{boundary.element_bytes(self.streams)} B an element"

@@ -58,7 +58,8 @@ class Ceiling:
     level
         ``dram``, ``l3``, ``l2`` or ``l1`` for bandwidth; ``None`` for compute.
     precision, isa, fma
-        For compute; ``isa`` is ``scalar``, ``SSE``, ``AVX`` (without AVX2), ``AVX2``, ``AVX-512``,
+        For compute; ``fma`` is ``None`` where it is no question; ``precision`` of integers is ``int8``, and
+        the value counts their operations; ``isa`` is ``scalar``, ``SSE``, ``AVX`` (without AVX2), ``AVX2``, ``AVX-512``,
         ``NEON``. Bandwidth keeps the ISA of its loop.
     threads
         Threads that ran together.
@@ -67,7 +68,8 @@ class Ceiling:
     convention
         What a byte or FLOP means here, e.g. ``write-allocate counted``.
     mix
-        What the loop does: ``triad``, ``FMA+ADD 1:1``.
+        What the loop does: ``triad``, ``FMA+ADD 1:1``, ``FMA 1 chain`` (each needs the result before it),
+        ``DIV``, ``DOT`` (products of bf16 or int8, added to sums of 32 bits).
     note
         What a reader must know of the measurement: the working set, a disturbance.
     measured
@@ -90,6 +92,11 @@ class Ceiling:
     mix: str = ""
     note: str = ""
     measured: str | None = None
+
+    @property
+    def special(self) -> bool:
+        """Whether it holds for some code alone: of few independent operations, divisions or square roots."""
+        return self.kind == "compute" and ("chain" in self.mix or self.mix in ("DIV", "SQRT"))
 
     @property
     def peak(self) -> bool:

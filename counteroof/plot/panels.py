@@ -201,6 +201,7 @@ def _panel(ceilings: Sequence[Ceiling], precision: str, threads: int, dots: tupl
             one
             for one in ceilings
             if (one.kind, one.precision, one.threads) == ("compute", precision, roof.compute.threads)
+            and not one.special
         ]
     heading = panel_title(precision, threads, roof.notes)
     return Panel(heading, dots, highest_first(bandwidths), highest_first(computes))

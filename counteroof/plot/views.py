@@ -336,7 +336,7 @@ def _roofs_of(
         flats = {
             (c.name, c.threads): c
             for c in ceilings
-            if (c.kind, c.precision, c.threads) == ("compute", precision, one.threads)
+            if (c.kind, c.precision, c.threads) == ("compute", precision, one.threads) and not c.special
         }
     return highest_first(slopes.values()), highest_first(flats.values()), tuple(notes)
 
@@ -361,6 +361,7 @@ def _panels(
             for one in results.machine.ceilings
             if classic.compute is not None
             and (one.kind, one.precision, one.threads) == ("compute", precision, classic.compute.threads)
+            and not one.special
         ]
         heading = panel_title(precision, threads, classic.notes)
         panels.append(Panel(heading, tuple(dots), highest_first(slopes(threads)), highest_first(computes)))

@@ -209,7 +209,7 @@ def _origin(kernel: KernelResult) -> str:
 
 
 def _roof(one: Ceiling) -> tuple[str, ...]:
-    rate = units.flop_rate if one.kind == "compute" else units.bandwidth
+    rate = legend.rate_of(one)
     clock = units.hertz(one.clock_hz) if one.clock_hz else units.MISSING
     return (
         one.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import units
 from ..machine.model import Ceiling
@@ -91,12 +91,19 @@ def _beside(results: Results) -> list[str]:
     ]
 
 
+def rate_of(ceiling: Ceiling) -> Callable[[float | None], str]:
+    """Return what writes the value of a ceiling with its unit."""
+    if ceiling.kind == "bandwidth":
+        return units.bandwidth
+    return units.operation_rate if ceiling.precision == "int8" else units.flop_rate
+
+
 def ceiling_text(ceiling: Ceiling, *samples: float) -> str:
     """Return a ceiling in words: name, value, convention, what is not in the name yet, threads, clock.
 
     With ``samples``, the values it had during a run, the lowest and the highest of them stand for its own.
     """
-    rate = units.bandwidth if ceiling.kind == "bandwidth" else units.flop_rate
+    rate = rate_of(ceiling)
     value = rate(ceiling.value)
     if samples and rate(min(samples)) != rate(max(samples)):
         value = f"{rate(min(samples))} to {rate(max(samples))}"

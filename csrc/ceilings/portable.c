@@ -28,6 +28,14 @@
     ADD(12) MUL(13) ADD(14) MUL(15) ADD(16) MUL(17) ADD(18) MUL(19) ADD(20) MUL(21) ADD(22) MUL(23)
 #define MIX_FMA_ADD FMA(0) ADD(1) FMA(2) ADD(3) FMA(4) ADD(5) FMA(6) ADD(7) FMA(8) ADD(9) FMA(10) ADD(11) \
     FMA(12) ADD(13) FMA(14) ADD(15) FMA(16) ADD(17) FMA(18) ADD(19) FMA(20) ADD(21) FMA(22) ADD(23)
+#define FMA_0(i) FMA(0)
+#define FMA_4(i) FMA(0) FMA(1) FMA(2) FMA(3)
+#define ADD_0(i) ADD(0)
+#define DIV(i) { T quotient = x##i / factor; KEEP(quotient); }
+#define MIX_FMA_1 CHAINS_24(FMA_0)
+#define MIX_FMA_4 FMA_4(0) FMA_4(1) FMA_4(2) FMA_4(3) FMA_4(4) FMA_4(5)
+#define MIX_ADD_1 CHAINS_24(ADD_0)
+#define MIX_DIV CHAINS_24(DIV)
 enum { CHAINS = 24 };
 
 #define COMPUTE_LOOP(name, type, epsilon, mix)                                                                     \
@@ -52,10 +60,14 @@ enum { CHAINS = 24 };
 #define EPSILON_f32 0x1p-20f
 #define PLAIN_LOOPS(name, type, epsilon)                                                                           \
     COMPUTE_LOOP(name##_add, type, epsilon, MIX_ADD)                                                               \
-    COMPUTE_LOOP(name##_add_mul, type, epsilon, MIX_ADD_MUL)
+    COMPUTE_LOOP(name##_add_mul, type, epsilon, MIX_ADD_MUL)                                                       \
+    COMPUTE_LOOP(name##_add_1, type, epsilon, MIX_ADD_1)                                                           \
+    COMPUTE_LOOP(name##_div, type, epsilon, MIX_DIV)
 #define FUSED_LOOPS(name, type, epsilon)                                                                           \
     COMPUTE_LOOP(name##_fma, type, epsilon, MIX_FMA)                                                               \
-    COMPUTE_LOOP(name##_fma_add, type, epsilon, MIX_FMA_ADD)
+    COMPUTE_LOOP(name##_fma_add, type, epsilon, MIX_FMA_ADD)                                                       \
+    COMPUTE_LOOP(name##_fma_1, type, epsilon, MIX_FMA_1)                                                           \
+    COMPUTE_LOOP(name##_fma_4, type, epsilon, MIX_FMA_4)
 
 PLAIN_LOOPS(scalar_f64, double, EPSILON_f64)
 PLAIN_LOOPS(scalar_f32, float, EPSILON_f32)
@@ -121,10 +133,14 @@ MEMORY_LOOP(memory_triad, v = C * factor; KEEP(v); v = v + B; KEEP(v); A = v;)
      name}
 #define PLAIN_ENTRIES(name, isa, precision, lanes)                                                               \
     COMPUTE(name##_add, isa, precision, lanes, "ADD", 2, 0),                                                       \
-        COMPUTE(name##_add_mul, isa, precision, lanes, "ADD+MUL 1:1", 2, 0)
+        COMPUTE(name##_add_mul, isa, precision, lanes, "ADD+MUL 1:1", 2, 0),                                       \
+        COMPUTE(name##_add_1, isa, precision, lanes, "ADD 1 chain", 2, 0),                                         \
+        COMPUTE(name##_div, isa, precision, lanes, "DIV", 2, 0)
 #define FUSED_ENTRIES(name, isa, precision, lanes)                                                                   \
     COMPUTE(name##_fma, isa, precision, lanes, "FMA", 4, 4),                                                       \
-        COMPUTE(name##_fma_add, isa, precision, lanes, "FMA+ADD 1:1", 3, 2)
+        COMPUTE(name##_fma_add, isa, precision, lanes, "FMA+ADD 1:1", 3, 2),                                       \
+        COMPUTE(name##_fma_1, isa, precision, lanes, "FMA 1 chain", 4, 4),                                         \
+        COMPUTE(name##_fma_4, isa, precision, lanes, "FMA 4 chains", 4, 4)
 
 const struct ceilings_loop ceilings_table[] = {
 #if defined(__aarch64__)

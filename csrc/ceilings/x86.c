@@ -24,60 +24,105 @@
 #define MIX_ADD_MUL(F, A, M, a, m)                                                                                 \
     A(0) m(0) A(1) m(1) A(2) m(2) A(3) m(3) A(4) m(4) A(5) m(5)                                                    \
     A(6) m(6) A(7) m(7) A(8) m(8) A(9) m(9) A(10) m(10) A(11) m(11)
+/* Few chains: what code reaches whose operations wait for each other, as a sum in one variable does. */
+#define MIX_FMA_1(F, A, M, a, m) F(0) F(0) F(0) F(0) F(0) F(0) F(0) F(0) F(0) F(0) F(0) F(0)
+#define MIX_FMA_4(F, A, M, a, m) F(0) F(1) F(2) F(3) F(0) F(1) F(2) F(3) F(0) F(1) F(2) F(3)
+#define MIX_ADD_1(F, A, M, a, m) A(0) A(0) A(0) A(0) A(0) A(0) A(0) A(0) A(0) A(0) A(0) A(0)
+/* Nothing waits for anything; of m, divisions and square roots. */
+#define MIX_FREE(F, A, M, a, m) m(0) m(1) m(2) m(3) m(4) m(5) m(6) m(7) m(8) m(9) m(10) m(11)
 /* Three-operand encoding (VEX, EVEX) of one register name and one suffix. */
 #define VEX_F(reg, suffix, i) "vfmadd213" suffix " %%" reg "15, %%" reg "14, %%" reg #i "\n\t"
 #define VEX_A(reg, suffix, i) "vadd" suffix " %%" reg "15, %%" reg #i ", %%" reg #i "\n\t"
 #define VEX_M(reg, suffix, i) "vmul" suffix " %%" reg "14, %%" reg #i ", %%" reg #i "\n\t"
 #define VEX_a(reg, suffix, i) "vadd" suffix " %%" reg "15, %%" reg #i ", %%" reg "12\n\t"
 #define VEX_m(reg, suffix, i) "vmul" suffix " %%" reg "14, %%" reg #i ", %%" reg "13\n\t"
+/* The results have all bits of the mantissa: some dividers are done sooner with few. */
+#define VEX_D(reg, suffix, i) "vdiv" suffix " %%" reg "14, %%" reg #i ", %%" reg "13\n\t"
+#define VEX_R(reg, suffix, i) "vsqrt" suffix " %%" reg "14, %%" reg "13\n\t"
+#define VEX_R_SCALAR(suffix, i) "vsqrt" suffix " %%xmm14, %%xmm14, %%xmm13\n\t"
+#define LEGACY_D(suffix, i) "movapd %%xmm" #i ", %%xmm13\n\tdiv" suffix " %%xmm14, %%xmm13\n\t"
+/* The copy frees a scalar root from the rest of the register that it keeps. */
+#define LEGACY_R(suffix, i) "movapd %%xmm" #i ", %%xmm13\n\tsqrt" suffix " %%xmm14, %%xmm13\n\t"
+#define DOT_BF16(i) "vdpbf16ps %%zmm14, %%zmm15, %%zmm" #i "\n\t"
+#define DOT_INT8(i) "vpdpbusd %%zmm14, %%zmm15, %%zmm" #i "\n\t"
 #define LEGACY_A(suffix, i) "add" suffix " %%xmm15, %%xmm" #i "\n\t"
 #define LEGACY_M(suffix, i) "mul" suffix " %%xmm14, %%xmm" #i "\n\t"
 /* A two-operand instruction overwrites what it reads, so it works on a copy; renaming makes that, no execution unit.
    movapd for f32 too: with the shorter movaps, Zen 5 issues an eighth less. */
 #define LEGACY_m(suffix, i) "movapd %%xmm" #i ", %%xmm13\n\tmul" suffix " %%xmm14, %%xmm13\n\t"
 
+#define ZMM_PD_D(i) VEX_D("zmm", "pd", i)
+#define ZMM_PD_R(i) VEX_R("zmm", "pd", i)
 #define ZMM_PD_F(i) VEX_F("zmm", "pd", i)
 #define ZMM_PD_A(i) VEX_A("zmm", "pd", i)
 #define ZMM_PD_M(i) VEX_M("zmm", "pd", i)
 #define ZMM_PD_a(i) VEX_a("zmm", "pd", i)
 #define ZMM_PD_m(i) VEX_m("zmm", "pd", i)
+#define ZMM_PS_D(i) VEX_D("zmm", "ps", i)
+#define ZMM_PS_R(i) VEX_R("zmm", "ps", i)
 #define ZMM_PS_F(i) VEX_F("zmm", "ps", i)
 #define ZMM_PS_A(i) VEX_A("zmm", "ps", i)
 #define ZMM_PS_M(i) VEX_M("zmm", "ps", i)
 #define ZMM_PS_a(i) VEX_a("zmm", "ps", i)
 #define ZMM_PS_m(i) VEX_m("zmm", "ps", i)
+#define YMM_PD_D(i) VEX_D("ymm", "pd", i)
+#define YMM_PD_R(i) VEX_R("ymm", "pd", i)
 #define YMM_PD_F(i) VEX_F("ymm", "pd", i)
 #define YMM_PD_A(i) VEX_A("ymm", "pd", i)
 #define YMM_PD_M(i) VEX_M("ymm", "pd", i)
 #define YMM_PD_a(i) VEX_a("ymm", "pd", i)
 #define YMM_PD_m(i) VEX_m("ymm", "pd", i)
+#define YMM_PS_D(i) VEX_D("ymm", "ps", i)
+#define YMM_PS_R(i) VEX_R("ymm", "ps", i)
 #define YMM_PS_F(i) VEX_F("ymm", "ps", i)
 #define YMM_PS_A(i) VEX_A("ymm", "ps", i)
 #define YMM_PS_M(i) VEX_M("ymm", "ps", i)
 #define YMM_PS_a(i) VEX_a("ymm", "ps", i)
 #define YMM_PS_m(i) VEX_m("ymm", "ps", i)
+#define XMM_SD_D(i) VEX_D("xmm", "sd", i)
+#define XMM_SD_R(i) VEX_R_SCALAR("sd", i)
 #define XMM_SD_F(i) VEX_F("xmm", "sd", i)
 #define XMM_SD_A(i) VEX_A("xmm", "sd", i)
 #define XMM_SD_M(i) VEX_M("xmm", "sd", i)
 #define XMM_SD_a(i) VEX_a("xmm", "sd", i)
 #define XMM_SD_m(i) VEX_m("xmm", "sd", i)
+#define XMM_SS_D(i) VEX_D("xmm", "ss", i)
+#define XMM_SS_R(i) VEX_R_SCALAR("ss", i)
 #define XMM_SS_F(i) VEX_F("xmm", "ss", i)
 #define XMM_SS_A(i) VEX_A("xmm", "ss", i)
 #define XMM_SS_M(i) VEX_M("xmm", "ss", i)
 #define XMM_SS_a(i) VEX_a("xmm", "ss", i)
 #define XMM_SS_m(i) VEX_m("xmm", "ss", i)
+#define OLD_PD_D(i) LEGACY_D("pd", i)
+#define OLD_PD_R(i) LEGACY_R("pd", i)
 #define OLD_PD_A(i) LEGACY_A("pd", i)
 #define OLD_PD_M(i) LEGACY_M("pd", i)
 #define OLD_PD_m(i) LEGACY_m("pd", i)
+#define OLD_PS_D(i) LEGACY_D("ps", i)
+#define OLD_PS_R(i) LEGACY_R("ps", i)
 #define OLD_PS_A(i) LEGACY_A("ps", i)
 #define OLD_PS_M(i) LEGACY_M("ps", i)
 #define OLD_PS_m(i) LEGACY_m("ps", i)
+#define OLD_SD_D(i) LEGACY_D("sd", i)
+#define OLD_SD_R(i) LEGACY_R("sd", i)
 #define OLD_SD_A(i) LEGACY_A("sd", i)
 #define OLD_SD_M(i) LEGACY_M("sd", i)
 #define OLD_SD_m(i) LEGACY_m("sd", i)
+#define OLD_SS_D(i) LEGACY_D("ss", i)
+#define OLD_SS_R(i) LEGACY_R("ss", i)
 #define OLD_SS_A(i) LEGACY_A("ss", i)
 #define OLD_SS_M(i) LEGACY_M("ss", i)
 #define OLD_SS_m(i) LEGACY_m("ss", i)
+#if defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 12
+#define HALF_PRECISION /* compilers and assemblers that know AVX512-FP16 */
+#define ZMM_PH_F(i) VEX_F("zmm", "ph", i)
+#define ZMM_PH_A(i) VEX_A("zmm", "ph", i)
+#define ZMM_PH_M(i) VEX_M("zmm", "ph", i)
+#define ZMM_PH_a(i) VEX_a("zmm", "ph", i)
+#define ZMM_PH_m(i) VEX_m("zmm", "ph", i)
+#define ZMM_PH_D(i) VEX_D("zmm", "ph", i)
+#define ZMM_PH_R(i) VEX_R("zmm", "ph", i)
+#endif
 #define NONE(i)
 
 #define ONE(i) +1
@@ -92,6 +137,18 @@ static const double ones_f64[8] __attribute__((aligned(64))) = {[0 ... 7] = 1};
 static const float factor_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1 + 0x1p-20f};
 static const float addend_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 0x1p-20f};
 static const float ones_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1};
+#ifdef HALF_PRECISION
+static const uint16_t factor_f16[32] __attribute__((aligned(64))) = {[0 ... 31] = 0x3c01}; /* 1 + 2^-10 */
+static const uint16_t addend_f16[32] __attribute__((aligned(64))) = {[0 ... 31] = 0x1400}; /* 2^-10 */
+static const uint16_t ones_f16[32] __attribute__((aligned(64))) = {[0 ... 31] = 0x3c00};
+#endif
+/* Dot products: products of these are added to sums in f32, and in 32-bit integers, which wrap. */
+static const uint16_t factor_bf16[32] __attribute__((aligned(64))) = {[0 ... 31] = 0x3f80}; /* 1 */
+static const uint16_t addend_bf16[32] __attribute__((aligned(64))) = {[0 ... 31] = 0x3580}; /* 2^-20 */
+#define ones_bf16 ones_f32
+static const int8_t factor_int8[64] __attribute__((aligned(64))) = {[0 ... 63] = 3};
+static const int8_t addend_int8[64] __attribute__((aligned(64))) = {[0 ... 63] = 5};
+#define ones_int8 ones_f32
 
 #define XMM_0_TO_13(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
 #define VECTORS_CLOBBERED                                                                                          \
@@ -134,12 +191,20 @@ static const float ones_f32[16] __attribute__((aligned(64))) = {[0 ... 15] = 1};
     COMPUTE_LOOP(name##_fma_add_2_1, fused_feature, load, reg, LOAD, type,                                               \
                  MIX_FMA_ADD_2_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
     COMPUTE_LOOP(name##_add_mul, feature, load, reg, LOAD, type, MIX_ADD_MUL(E##_F, E##_A, E##_M, E##_a, E##_m),   \
-                 CLEAN)
+                 CLEAN)                                                                                            \
+    COMPUTE_LOOP(name##_fma_1, fused_feature, load, reg, LOAD, type, MIX_FMA_1(E##_F, , , , ), CLEAN)              \
+    COMPUTE_LOOP(name##_fma_4, fused_feature, load, reg, LOAD, type, MIX_FMA_4(E##_F, , , , ), CLEAN)              \
+    COMPUTE_LOOP(name##_add_1, feature, load, reg, LOAD, type, MIX_ADD_1(, E##_A, , , ), CLEAN)                    \
+    COMPUTE_LOOP(name##_div, feature, load, reg, LOAD, type, MIX_FREE(, , , , E##_D), CLEAN)                       \
+    COMPUTE_LOOP(name##_sqrt, feature, load, reg, LOAD, type, MIX_FREE(, , , , E##_R), CLEAN)
 #define LEGACY_LOOPS(name, type, E)                                                                                \
     COMPUTE_LOOP(name##_add, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_ADD(NONE, E##_A, E##_M, NONE, NONE), "") \
     COMPUTE_LOOP(name##_mul, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_MUL(NONE, E##_A, E##_M, NONE, NONE), "") \
     COMPUTE_LOOP(name##_add_mul, "sse2", "movupd", "xmm", LOAD_OLD, type,                                          \
-                 MIX_ADD_MUL(NONE, E##_A, E##_M, NONE, E##_m), "")
+                 MIX_ADD_MUL(NONE, E##_A, E##_M, NONE, E##_m), "")                                                 \
+    COMPUTE_LOOP(name##_add_1, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_ADD_1(, E##_A, , , ), "")              \
+    COMPUTE_LOOP(name##_div, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_FREE(, , , , E##_D), "")                 \
+    COMPUTE_LOOP(name##_sqrt, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_FREE(, , , , E##_R), "")
 
 VEX_LOOPS(avx512_f64, "avx512f", "avx512f", "vmovupd", "zmm", LOAD_ZMM, f64, ZMM_PD)
 VEX_LOOPS(avx512_f32, "avx512f", "avx512f", "vmovupd", "zmm", LOAD_ZMM, f32, ZMM_PS)
@@ -151,6 +216,11 @@ LEGACY_LOOPS(sse_f64, f64, OLD_PD)
 LEGACY_LOOPS(sse_f32, f32, OLD_PS)
 LEGACY_LOOPS(scalar_f64, f64, OLD_SD)
 LEGACY_LOOPS(scalar_f32, f32, OLD_SS)
+#ifdef HALF_PRECISION
+VEX_LOOPS(avx512_f16, "avx512f", "avx512f", "vmovupd", "zmm", LOAD_ZMM, f16, ZMM_PH)
+#endif
+COMPUTE_LOOP(avx512_bf16_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, bf16, MIX_FMA(DOT_BF16, , , , ), CLEAN)
+COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_FMA(DOT_INT8, , , , ), CLEAN)
 
 /* ---- memory ----
    rax, rdx and r8 point at this iteration's chunk of a, b and c. */
@@ -229,20 +299,34 @@ MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRI
 #define COMPUTE(name, isa, needs, precision, lanes, mix, MIX)                                                             \
     {mix, isa, needs, #precision, "", 0, OPERATIONS(MIX) * (lanes), FUSED(MIX) * (lanes), name}
 #define VEX_ENTRIES(name, isa, needs, precision, lanes)                                                                   \
-    COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                                    \
-        COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                        \
-        COMPUTE(name##_fma_add_2_1, isa, needs, precision, lanes, "FMA+ADD 2:1", MIX_FMA_ADD_2_1),                        \
-        COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                                \
-        COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                                \
-        COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+    COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                             \
+        COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                 \
+        COMPUTE(name##_fma_add_2_1, isa, needs, precision, lanes, "FMA+ADD 2:1", MIX_FMA_ADD_2_1),                 \
+        COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                         \
+        COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                         \
+        COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL),                         \
+        COMPUTE(name##_fma_1, isa, needs, precision, lanes, "FMA 1 chain", MIX_FMA_1),                             \
+        COMPUTE(name##_fma_4, isa, needs, precision, lanes, "FMA 4 chains", MIX_FMA_4),                            \
+        COMPUTE(name##_add_1, isa, needs, precision, lanes, "ADD 1 chain", MIX_ADD_1),                             \
+        COMPUTE(name##_div, isa, needs, precision, lanes, "DIV", MIX_FREE),                                        \
+        COMPUTE(name##_sqrt, isa, needs, precision, lanes, "SQRT", MIX_FREE)
 #define AVX_ENTRIES(name, precision, lanes)                                                                        \
     COMPUTE(name##_add, "AVX", "avx", precision, lanes, "ADD", MIX_ADD),                                           \
         COMPUTE(name##_mul, "AVX", "avx", precision, lanes, "MUL", MIX_MUL),                                       \
-        COMPUTE(name##_add_mul, "AVX", "avx", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+        COMPUTE(name##_add_mul, "AVX", "avx", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL),                       \
+        COMPUTE(name##_add_1, "AVX", "avx", precision, lanes, "ADD 1 chain", MIX_ADD_1),                           \
+        COMPUTE(name##_div, "AVX", "avx", precision, lanes, "DIV", MIX_FREE),                                      \
+        COMPUTE(name##_sqrt, "AVX", "avx", precision, lanes, "SQRT", MIX_FREE)
 #define LEGACY_ENTRIES(name, isa, precision, lanes)                                                                \
-    COMPUTE(name##_add, isa, "", precision, lanes, "ADD", MIX_ADD),                                                    \
-        COMPUTE(name##_mul, isa, "", precision, lanes, "MUL", MIX_MUL),                                                \
-        COMPUTE(name##_add_mul, isa, "", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL)
+    COMPUTE(name##_add, isa, "", precision, lanes, "ADD", MIX_ADD),                                                \
+        COMPUTE(name##_mul, isa, "", precision, lanes, "MUL", MIX_MUL),                                            \
+        COMPUTE(name##_add_mul, isa, "", precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL),                            \
+        COMPUTE(name##_add_1, isa, "", precision, lanes, "ADD 1 chain", MIX_ADD_1),                                \
+        COMPUTE(name##_div, isa, "", precision, lanes, "DIV", MIX_FREE),                                           \
+        COMPUTE(name##_sqrt, isa, "", precision, lanes, "SQRT", MIX_FREE)
+/* Each of 16 sums takes so many products. */
+#define DOT_ENTRY(name, needs, precision, products) \
+    {"DOT", "AVX-512", needs, #precision, "", 0, OPERATIONS(MIX_FMA) * 16 * (products), 0, name}
 /* A triad fuses where it can: two FLOPs an element either way. */
 #define MEMORY_ENTRIES(name, isa, needs, chunk, fuses)                                                                    \
     {"read", isa, needs, "f64", "r", chunk, 0, 0, name##_read},                                                           \
@@ -265,6 +349,11 @@ const struct ceilings_loop ceilings_table[] = {
     VEX_ENTRIES(scalar_vex_f32, "scalar", "fma", f32, 1),
     LEGACY_ENTRIES(scalar_f64, "scalar", f64, 1),
     LEGACY_ENTRIES(scalar_f32, "scalar", f32, 1),
+#ifdef HALF_PRECISION
+    VEX_ENTRIES(avx512_f16, "AVX-512", "avx512fp16", f16, 32),
+#endif
+    DOT_ENTRY(avx512_bf16_dot, "avx512bf16", bf16, 2),
+    DOT_ENTRY(avx512_int8_dot, "avx512vnni", int8, 4),
     MEMORY_ENTRIES(avx512, "AVX-512", "avx512f", 512, 1),
     MEMORY_ENTRIES(avx2, "AVX2", "fma", 256, 1),
     MEMORY_ENTRIES(sse, "SSE", "", 128, 0),
@@ -277,6 +366,14 @@ int ceilings_isa_usable(const struct ceilings_loop *loop)
     __builtin_cpu_init();
     if (strcmp(loop->needs, "avx512f") == 0)
         return __builtin_cpu_supports("avx512f") != 0;
+    if (strcmp(loop->needs, "avx512bf16") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bf16");
+    if (strcmp(loop->needs, "avx512vnni") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni");
+#ifdef HALF_PRECISION
+    if (strcmp(loop->needs, "avx512fp16") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512fp16");
+#endif
     if (strcmp(loop->needs, "fma") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(loop->needs, "avx") == 0)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from counteroof.ceiling_jobs import PRECISIONS
 from counteroof.errors import MachineError
 from counteroof.machine.boundary import Boundary
 from counteroof.machine.loops import Loop, Team, loops
@@ -49,13 +50,13 @@ def test_every_entry_is_complete() -> None:
         assert bool(streams) == bool(entry.chunk_bytes), text(entry)
         assert streams or entry.flops
         assert entry.fused <= entry.flops
-        assert ffi.string(entry.precision).decode() in ("f32", "f64")
+        assert ffi.string(entry.precision).decode() in PRECISIONS
 
 
 def test_loops_are_one_for_each_mix_isa_and_precision() -> None:
     keys = [(loop.mix, loop.isa, loop.precision) for loop in USABLE]
     assert len(set(keys)) == len(keys)
-    assert {loop.precision for loop in USABLE if not loop.streams} == {"f32", "f64"}
+    assert {loop.precision for loop in USABLE if not loop.streams} >= {"f32", "f64"}
     assert {"read", "copy", "triad", "update"} <= {loop.mix for loop in USABLE}
 
 
@@ -171,6 +172,46 @@ def test_bytes_claimed_are_those_of_the_instructions(entry: Any) -> None:
     assert loaded == chunk * sum(streams.count(kind) for kind in "ru")
     assert stored == chunk * sum(streams.count(kind) for kind in "wu")
     assert past_the_cache == chunk * streams.count("n")
+
+
+@pytest.mark.x86_64
+@pytest.mark.parametrize("entry", [one for one in EVERY if not one.chunk_bytes], ids=text)
+def test_chains_are_as_many_as_the_name_says(entry: Any) -> None:
+    iced = pytest.importorskip("iced_x86")
+    flops = pytest.importorskip("counteroof.instrument.flops")
+    info = iced.InstructionInfoFactory()
+    chains, free = set(), 0
+    for instruction in loop_body(entry):
+        if flops.rule_for(instruction) is None:
+            continue
+        result = instruction.op0_register
+        used = info.info(instruction).used_registers()
+        reads = iced.OpAccess.READ, iced.OpAccess.READ_WRITE
+        if any(one.register == result and one.access in reads for one in used):
+            chains.add(result)
+        else:
+            free += 1
+    mix = ffi.string(entry.mix).decode()
+    legacy = not ffi.string(entry.needs)  # two operands: what it overwrites was copied to right before
+    if mix in ("DIV", "SQRT"):
+        assert (len(chains), free) == (0, 12) or legacy
+    elif "chain" in mix:
+        assert (len(chains), free) == (int(mix.split()[1]), 0)
+    else:
+        assert len(chains - {iced.Register.XMM13}) == 12
+
+
+@pytest.mark.x86_64
+def test_dot_products_and_half_precision_are_used_where_the_processor_has_them() -> None:
+    flags = _flags()
+    found = {loop.precision for loop in USABLE}
+    for flag, precision in (("avx512_bf16", "bf16"), ("avx512_vnni", "int8"), ("avx512_fp16", "f16")):
+        assert (flag in flags and "avx512f" in flags) == (precision in found), precision
+
+
+def _flags() -> set[str]:
+    with open("/proc/cpuinfo") as lines:
+        return set(next(line for line in lines if line.startswith("flags")).split())
 
 
 # ---- the threads that run them ----

@@ -52,6 +52,13 @@ def test_ceilings_are_stacked_highest_first() -> None:
     assert panel.ridges[0] == (pytest.approx(135.8 / 61.9), pytest.approx(135.8e9))
 
 
+def test_what_only_some_code_is_held_by_is_no_line_of_the_picture() -> None:
+    special = compute("f64 AVX-512 FMA 1 chain", 17, "f64", mix="FMA 1 chain")
+    found = results(kernel("a"), ceilings=(*CEILINGS, special))
+    (panel,) = picture(found).panels
+    assert panel.computes == picture(results(kernel("a"))).panels[0].computes
+
+
 def test_threads_have_panels_of_their_own_with_their_own_roofs() -> None:
     two = (bandwidth("DRAM 2T", 90, threads=2), compute("f64 2T", 270, "f64", threads=2))
     ceilings = (*CEILINGS, *two)
