@@ -58,9 +58,9 @@ class Ceiling:
     level
         ``dram``, ``l3``, ``l2`` or ``l1`` for bandwidth; ``None`` for compute.
     precision, isa, fma
-        For compute; ``fma`` is ``None`` where it is no question; ``precision`` of integers is ``int8``, and
-        the value counts their operations; ``isa`` is ``scalar``, ``SSE``, ``AVX`` (without AVX2), ``AVX2``, ``AVX-512``,
-        ``NEON``. Bandwidth keeps the ISA of its loop.
+        For compute; ``isa`` is ``scalar``, ``SSE``, ``AVX`` (without AVX2), ``AVX2``, ``AVX-512``,
+        ``NEON``; ``fma`` is ``None`` where it is no question. Of ``int8``, the value counts operations on
+        integers. Bandwidth keeps the ISA of its loop.
     threads
         Threads that ran together.
     clock_hz
