@@ -1,0 +1,230 @@
+"""Tests of the script that sets the cache model against counted stencil traffic, on grids of seconds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from counteroof.errors import BadInput
+from counteroof.instrument.engine import _cpu_flags
+from counteroof.machine.model import CacheLevel
+from scripts import validate_traffic as script
+from scripts.validate_traffic import Options, Stencil
+
+HEADER = (
+    "machine,radius,shape,coefficients,weighting,dtype,n,l1l2_load,l1l2_evict,l2l3_load,l2l3_evict,"
+    "mem_load,mem_evict,simulator_mem_load,simulator_mem_evict"
+)
+MACHINES = """
+[small]
+l1 = { bytes = 32768, ways = 8 }
+l2 = { bytes = 131072, ways = 8 }
+l3 = { bytes = 262144, ways = 16, slices = 2, fill = "victim" }
+"""
+KIB = 1 << 10
+
+
+def caches(last_bytes: int, fill: str = "inclusive", hashed: bool = False) -> tuple[CacheLevel, ...]:
+    return (
+        CacheLevel("L1", 32 * KIB, 8, 64, 1, "non-inclusive", False, "test"),
+        CacheLevel("L2", 64 * KIB, 8, 64, 1, "non-inclusive", False, "test"),
+        CacheLevel("L3", last_bytes, 16, 64, 1, fill, hashed, "test"),  # type: ignore[arg-type]
+    )
+
+
+def files(folder: Path, *rows: str, header: str = HEADER, machines: str = MACHINES) -> list[str]:
+    table, caches_file = folder / "traffic.csv", folder / "machines.toml"
+    table.write_text("\n".join([header, *rows]) + "\n")
+    caches_file.write_text(machines)
+    return [str(table), "--machines", str(caches_file)]
+
+
+class TestStencil:
+    def test_a_star_touches_the_axes_alone_and_a_box_all(self) -> None:
+        star = Stencil(2, "star", "constant", "heterogeneous", "f64", 20)
+        assert len(star.points) == 1 + 6 * 2
+        assert (0, 0, -2) in star.points
+        assert (0, 1, 1) not in star.points
+        assert len(Stencil(2, "box", "constant", "heterogeneous", "f64", 20).points) == 5**3
+
+    def test_points_come_in_the_order_of_their_addresses(self) -> None:
+        stencil = Stencil(3, "star", "constant", "heterogeneous", "f32", 20)
+        *loads, store = script.addresses(stencil, script.places(stencil))
+        assert loads == sorted(loads)
+        assert loads[-1] - loads[0] == 2 * 3 * 20 * 20 * 4
+        assert store > loads[-1]
+
+    @pytest.mark.parametrize(
+        ("coefficients", "weighting", "arrays"),
+        [
+            ("constant", "heterogeneous", 0),
+            ("variable", "homogeneous", 1),
+            ("variable", "heterogeneous", 7),
+        ],
+    )
+    def test_variable_coefficients_are_one_array_or_one_a_point(
+        self, coefficients: str, weighting: str, arrays: int
+    ) -> None:
+        stencil = Stencil(1, "star", coefficients, weighting, "f64", 20)
+        assert len(script.addresses(stencil, script.places(stencil))) == 7 + arrays + 1
+
+
+class TestSteadyState:
+    def test_grids_within_the_last_level_move_nothing_to_and_from_memory(self) -> None:
+        stencil = Stencil(1, "star", "constant", "heterogeneous", "f64", 20)
+        model = script.run(caches(256 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        assert script.per_update(model.totals(), stencil.updates)["mem"] == 0
+
+    def test_large_grids_are_read_once_and_written_once_a_sweep(self) -> None:
+        """Three planes of 32 KiB stay in the last level, the grids of 2 MiB do not."""
+        n = 64
+        stencil = Stencil(1, "star", "constant", "heterogeneous", "f64", n)
+        model = script.run(caches(256 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        a, b, _ = model.arrays()
+        inner_rows, lines_a_row = (n - 2) ** 2, n * 8 // 64
+        assert a.dram_read_bytes == (inner_rows + 4 * (n - 2)) * lines_a_row * 64
+        assert a.dram_write_bytes == 0
+        assert b.dram_read_bytes == b.dram_write_bytes == inner_rows * lines_a_row * 64
+        assert b.write_allocate_bytes == b.dram_read_bytes
+
+    def test_planes_that_do_not_stay_are_read_again(self) -> None:
+        """Of five planes of a radius 2 stencil, a last level of less than one keeps none until the next."""
+        stencil = Stencil(2, "star", "constant", "heterogeneous", "f64", 104)
+        model = script.run(caches(64 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        reads_of_a = model.arrays()[0].dram_read_bytes / stencil.updates
+        assert 5 * 8 < reads_of_a < 5.5 * 8
+
+
+@pytest.mark.x86_64
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.skipif("avx2" not in _cpu_flags(), reason="needs a processor with AVX2")
+@pytest.mark.parametrize("fill", ["inclusive", "victim"])
+@pytest.mark.parametrize(
+    ("stencil", "isa"),
+    [
+        (Stencil(1, "star", "constant", "heterogeneous", "f64", 37), "AVX"),
+        (Stencil(3, "star", "constant", "heterogeneous", "f32", 42), "AVX2"),
+        (Stencil(1, "box", "variable", "homogeneous", "f32", 42), "AVX2"),
+        (Stencil(1, "star", "variable", "heterogeneous", "f64", 26), "AVX2"),
+    ],
+    ids=lambda value: f"{value.shape}-{value.coefficients}-{value.dtype}" if value != str(value) else value,
+)
+def test_the_compiled_stencil_under_the_engine_moves_the_same(stencil: Stencil, isa: str, fill: str) -> None:
+    """But for the line or two of the stack that the call itself needs, and a line each may displace."""
+    levels = caches(256 * KIB, fill, hashed=True)
+    ours = script.run(levels, stencil, isa, Options())
+    compiled = script.run(levels, stencil, isa, Options(engine=True))
+    stack = compiled.arrays()[-1]
+    assert stack.touched_write_bytes + stack.touched_read_bytes <= 2 * 64
+    assert ours.arrays()[-1].touched_write_bytes == 0
+    for array, expected in zip(compiled.arrays()[:-1], ours.arrays(), strict=False):
+        assert array.touched_bytes == expected.touched_bytes
+        assert abs(array.dram_read_bytes - expected.dram_read_bytes) <= 2 * 64
+        assert abs(array.dram_write_bytes - expected.dram_write_bytes) <= 2 * 64
+    for level, expected_level in zip(compiled.totals().levels, ours.totals().levels, strict=True):
+        assert expected_level.misses > 1000
+        assert abs(level.misses - expected_level.misses) <= 4
+        assert abs(level.up_bytes - expected_level.up_bytes) <= 4 * 64
+        assert abs(level.down_bytes - expected_level.down_bytes) <= 4 * 64
+
+
+class TestErrors:
+    def test_they_are_relative_to_what_was_counted(self) -> None:
+        found = script.errors([(10.0, 11.0), (20.0, 18.0), (4.0, 4.0), (1.0, 3.0)])
+        assert found is not None
+        assert (found.rows, found.median, found.mean, found.percentile_90) == (4, 10.0, 55.0, 200.0)
+
+    def test_rows_below_one_byte_an_update_do_not_count(self, tmp_path: Path) -> None:
+        few, many = "0.5,0.4", "8.0,4.0"
+        rows = [
+            f"small,1,star,constant,heterogeneous,f64,{n},9,3,9,3,{counted},16,8"
+            for n, counted in ((20, few), (30, many), (40, many))
+        ]
+        path = Path(files(tmp_path, *rows)[0])
+        results = [script.Result(row, {"mem": 15.0}, 0.0) for row in script.read_rows(path)]
+        ((machine, level, ours, theirs),) = script.summary(results)
+        assert (machine, level) == ("small", "mem")
+        assert (ours.rows, ours.median) == (2, 25.0)
+        assert theirs is not None
+        assert theirs.median == 100.0
+
+
+class TestCommand:
+    ROW = "small,1,star,constant,heterogeneous,f64,{n},30,9,17,8,16.5,8.5,20,10"
+
+    def test_the_table_has_our_error_beside_the_published_simulators(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert script.main([*files(tmp_path, self.ROW.format(n=50)), "--quiet"]) == 0
+        memory = next(line for line in capsys.readouterr().out.splitlines() if " memory " in line)
+        machine, level, rows, median, mean, most, *theirs = memory.split()
+        assert (machine, level, rows) == ("small", "memory", "1")
+        assert median == mean == most
+        assert 0 < float(median) < 10
+        assert theirs == ["20.0", "20.0", "20.0"]
+
+    def test_json_has_every_row_and_progress_goes_elsewhere(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        rows = [self.ROW.format(n=n) for n in (20, 22, 24, 26, 28)]
+        assert script.main([*files(tmp_path, *rows), "--json", "--rows", "2"]) == 0
+        output = capsys.readouterr()
+        found = json.loads(output.out)
+        assert [row["n"] for row in found["rows"]] == [22, 26]
+        assert found["rows"][0]["counted"] == {"l1l2": 39.0, "l2l3": 25.0, "mem": 25.0}
+        assert found["rows"][0]["published"] == {"mem": 30.0}
+        assert {error["level"] for error in found["errors_percent"]} == {"l1l2", "l2l3", "mem"}
+        assert "[2/2] small radius 1 star n=26" in output.err
+
+    @pytest.mark.parametrize(
+        ("old", "new", "complaint"),
+        [
+            ("small,", "large,", "found machine 'large'; expected one of"),
+            ("star", "ring", "found shape 'ring'; expected star or box"),
+            ("f64", "f16", "found dtype 'f16'; expected f64 or f32"),
+            ("constant,heterogeneous", "variable,isotropic", "found weighting 'isotropic'"),
+            (",40,", ",2,", "found n '2'; expected an integer from 3"),
+            ("16.5", "lots", "found mem_load 'lots'; expected bytes an update"),
+            ("16.5", "nan", "found mem_load 'nan'; expected bytes an update"),
+        ],
+    )
+    def test_a_row_that_cannot_be_run_ends_with_one_line_and_code_2(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, complaint: str
+    ) -> None:
+        given = files(tmp_path, self.ROW.format(n=40).replace(old, new))
+        assert script.main(given) == 2
+        output = capsys.readouterr()
+        assert output.err.startswith("error: ")
+        assert f"traffic.csv:2: {complaint}" in output.err
+        assert output.err.count("\n") == 1
+        assert output.out == ""
+
+    @pytest.mark.parametrize(
+        ("old", "new", "complaint"),
+        [
+            ("ways = 16", "ways = 0", "[small] l3: found ways = 0; expected a whole number"),
+            (
+                '"victim"',
+                '"exclusive"',
+                "found fill = 'exclusive'; expected inclusive, non-inclusive, victim",
+            ),
+            ("l2 =", "l4 =", "expected l1, l2, ... without gaps"),
+            ("[small]", "[small", "cannot be read as TOML"),
+            ("slices", "slizes", "found slizes; expected bytes, ways, slices, fill alone"),
+        ],
+    )
+    def test_a_machine_that_cannot_be_modelled_is_named(
+        self, tmp_path: Path, old: str, new: str, complaint: str
+    ) -> None:
+        path = Path(files(tmp_path, machines=MACHINES.replace(old, new))[2])
+        with pytest.raises(BadInput) as caught:
+            script.read_machines(path)
+        assert complaint in str(caught.value)
+
+    def test_a_missing_column_is_named(self, tmp_path: Path) -> None:
+        path = Path(files(tmp_path, header=HEADER.replace("l2l3_evict", "other"))[0])
+        with pytest.raises(BadInput, match="found no column l2l3_evict"):
+            script.read_rows(path)
