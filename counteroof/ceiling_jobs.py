@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from . import units
-from .errors import MachineError
+from .errors import BadInput, MachineError
 from .machine.boundary import Boundary, boundaries
 from .machine.loops import Loop
 from .machine.model import CacheLevel, Ceiling, Machine
 
 ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
 PRECISIONS = ("f64", "f32", "f16", "bf16", "int8")
-DRAM_MIXES = ("read", "copy", "triad", "update", "copy NT", "triad NT")
-CACHE_MIXES = ("read", "update", "copy", "triad")
+DRAM_MIXES = ("read", "store", "copy", "triad", "update", "store NT", "copy NT", "triad NT")
+CACHE_MIXES = ("read", "store", "update", "copy", "triad")
+RATIOS = {"1:0": "read", "0:1": "store", "1:1": "copy", "2:1": "2:1", "3:1": "3:1", "1:2": "1:2"}
+"""Loads to stores, and the loop that does nothing else."""
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
 
@@ -54,23 +56,43 @@ class Job:
         return len(self.loop.streams) * (self.stream_bytes + SKEW_BYTES)
 
 
+def mixes_of(ratios: Iterable[str]) -> tuple[str, ...]:
+    """Return the mixes of these loads to stores, such as ``2:1``.
+
+    Raises
+    ------
+    BadInput
+        If there is no loop for one.
+    """
+    ratios = tuple(ratios)
+    for ratio in ratios:
+        if ratio not in RATIOS:
+            raise BadInput(f"a mix of {ratio!r} was asked for; loads to stores can be {', '.join(RATIOS)}")
+    return tuple(dict.fromkeys(RATIOS[ratio] for ratio in ratios))
+
+
 def memory_jobs(
-    machine: Machine, threads: int, bytes_each: int | None, available: Iterable[Loop]
+    machine: Machine,
+    threads: int,
+    bytes_each: int | None,
+    available: Iterable[Loop],
+    mixes: Iterable[str] = (),
 ) -> tuple[Job, ...]:
     """Return the bandwidths to measure: DRAM with ``bytes_each`` bytes for each thread, then the caches.
 
-    With ``None``, the caches alone.
+    With ``None``, the caches alone. ``mixes`` are measured besides those that always are.
     """
+    mixes = tuple(mixes)
     # the widest of each mix comes last
     by_mix = {loop.mix: loop for loop in sorted(available, key=_width) if loop.streams}
     *inner, memory = boundaries(machine.caches)
     jobs = []
-    for mix in DRAM_MIXES:
+    for mix in dict.fromkeys((*DRAM_MIXES, *mixes)):
         if bytes_each is not None and (loop := by_mix.get(mix)):
             jobs.append(_dram_job(loop, memory, threads, bytes_each))
     for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
-        for mix in CACHE_MIXES:
-            if (loop := by_mix.get(mix)) is None:
+        for mix in dict.fromkeys((*CACHE_MIXES, *mixes)):
+            if (loop := by_mix.get(mix)) is None or "n" in loop.streams:
                 continue
             size = stream_bytes(machine, cache, threads, len(loop.streams))
             if size is not None:

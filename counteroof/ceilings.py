@@ -21,6 +21,7 @@ from .ceiling_jobs import (
     compute_jobs,
     dram_bytes,
     memory_jobs,
+    mixes_of,
     roofs,
 )
 from .errors import MachineError
@@ -74,18 +75,22 @@ def measure(
     threads: Sequence[int] = (1,),
     progress: Progress | None = None,
     effort: Effort | None = None,
+    ratios: Sequence[str] = (),
 ) -> Machine:
     """Return ``machine`` with ceilings for these numbers of threads; those for other numbers are kept.
+
+    Bandwidths of these ``ratios`` of loads to stores, such as ``2:1``, are measured besides the usual ones.
 
     Raises
     ------
     BadInput
-        If this process may not use so many processors.
+        If this process may not use so many processors, or there is no loop for a ratio.
     MachineError
         If memory or processors are refused.
     """
     effort = effort or Effort()
     counts = tuple(dict.fromkeys(threads))
+    mixes = mixes_of(ratios)
     placements = {count: topology.placement(count) for count in counts}
     available = loops()
     notes = [note for note in machine.notes if not note.startswith(_NOTE)]
@@ -95,7 +100,7 @@ def measure(
     plans = []
     for count in counts:
         total = dram_bytes(machine, count, effort.last_cache_times, free)
-        memory = memory_jobs(machine, count, total // count, available)
+        memory = memory_jobs(machine, count, total // count, available, mixes)
         compute = compute_jobs(available)
         plans.append((count, memory, compute))
         steps.total += effort.rounds * len(memory + compute)
@@ -204,7 +209,8 @@ def _jobs(machine: Machine, threads: int, wanted: Iterable[Ceiling], effort: Eff
     if any(one.level == "dram" for one in wanted):
         free = sysfs.available_memory(sysfs.Tree(Path("/")))
         each = dram_bytes(machine, threads, effort.last_cache_times, free) // threads
-    return [*memory_jobs(machine, threads, each, available), *compute_jobs(available)]
+    mixes = [one.mix for one in machine.ceilings if one.kind == "bandwidth" and one.threads == threads]
+    return [*memory_jobs(machine, threads, each, available, mixes), *compute_jobs(available)]
 
 
 def _memory(jobs: Sequence[Job]) -> int:

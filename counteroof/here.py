@@ -62,6 +62,7 @@ def with_ceilings(
     threads: Sequence[int],
     *,
     again: bool = False,
+    ratios: Sequence[str] = (),
     steps: Steps = silent,
     say: Callable[[str], None] = warn,
 ) -> Machine:
@@ -75,7 +76,7 @@ def with_ceilings(
     counts = [count for count in threads if again or count not in have]
     if counts:
         why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
-        measured = measure(base, counts, why, steps)
+        measured = measure(base, counts, why, steps, ratios)
         keep(measured, say)
         return measured
     with steps("measuring ceilings again") as progress:
@@ -87,12 +88,21 @@ def with_ceilings(
     return measured
 
 
-def measure(machine: Machine, threads: Sequence[int], why: str, steps: Steps = silent) -> Machine:
-    """Measure ceilings with these numbers of threads and keep the others."""
+def measure(
+    machine: Machine,
+    threads: Sequence[int],
+    why: str,
+    steps: Steps = silent,
+    ratios: Sequence[str] = (),
+) -> Machine:
+    """Measure ceilings with these numbers of threads and keep the others.
+
+    ``ratios`` are loads to stores that are measured too.
+    """
     from . import ceilings
 
     with steps(f"measuring ceilings ({why})") as progress:
-        return ceilings.measure(machine, threads=tuple(threads), progress=progress)
+        return ceilings.measure(machine, threads=tuple(threads), progress=progress, ratios=ratios)
 
 
 def keep(machine: Machine, say: Callable[[str], None] = warn) -> None:

@@ -143,6 +143,21 @@ def test_a_measured_machine_survives_the_machine_file(measured: Machine, tmp_pat
     assert store.load(tmp_path / "machine.json") == measured
 
 
+def test_a_mix_that_is_asked_for_is_measured_at_every_level_and_again_with_the_rest() -> None:
+    machine = ceilings.measure(small_machine(), effort=BRIEF, ratios=("3:1", "1:1"))
+    asked = [one for one in machine.ceilings if one.mix == "3:1"]
+    assert {one.level for one in asked} >= {"dram", "l1"}
+    # three lines read, one fetched to be written, and one written
+    assert "40 B an element" in next(one.convention for one in asked if one.level == "dram")
+    again = ceilings.remeasure(machine, names=["DRAM 3:1"], seconds=0.01)
+    assert [one.name for one in again.ceilings] == [one.name for one in machine.ceilings]
+
+
+def test_a_mix_without_a_loop_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BadInput, match=r"'5:7'.*1:0, 0:1, 1:1, 2:1, 3:1, 1:2"):
+        ceilings.measure(small_machine(), ratios=("5:7",))
+
+
 def test_progress_ends_where_it_said() -> None:
     seen: list[tuple[int, int, str]] = []
     quick = replace(BRIEF, rounds=3, budget=0)
@@ -162,7 +177,7 @@ def test_remeasuring_replaces_what_was_asked_for_and_keeps_the_rest(measured: Ma
 def test_remeasuring_takes_any_level(measured: Machine) -> None:
     again = ceilings.remeasure(measured, level="l1", seconds=0.01)
     changed = [n.name for o, n in zip(measured.ceilings, again.ceilings, strict=True) if o is not n]
-    assert changed == ["core-L1 read", "core-L1 update", "core-L1 copy", "core-L1 triad"]
+    assert changed == [f"core-L1 {mix}" for mix in ("read", "store", "update", "copy", "triad")]
 
 
 def test_the_roofs_that_others_move_can_be_measured_beside_kernels(measured: Machine) -> None:

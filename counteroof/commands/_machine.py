@@ -25,9 +25,11 @@ def for_run(file: Path | None, threads: Sequence[int]) -> tuple[Machine, Machine
     return here.for_run(file, threads, _progress.steps, _say)
 
 
-def with_ceilings(machine: Machine, threads: Sequence[int], *, again: bool = False) -> Machine:
+def with_ceilings(
+    machine: Machine, threads: Sequence[int], *, again: bool = False, ratios: Sequence[str] = ()
+) -> Machine:
     """Return this machine with ceilings for these numbers of threads; bars on a terminal."""
-    return here.with_ceilings(machine, threads, again=again, steps=_progress.steps, say=_say)
+    return here.with_ceilings(machine, threads, again=again, ratios=ratios, steps=_progress.steps, say=_say)
 
 
 def _say(message: str) -> None:

@@ -16,6 +16,7 @@ from . import DONE
 \b
   counteroof machine
   counteroof machine --threads 1 --threads 2 --out machine.json
+  counteroof machine --mix 2:1
   counteroof machine --show"""
 )
 @click.option(
@@ -28,22 +29,31 @@ from . import DONE
     metavar="N",
     help="Measure with N threads; repeatable.",
 )
+@click.option(
+    "--mix",
+    "ratios",
+    multiple=True,
+    metavar="L:S",
+    help="Measure bandwidths of L loads to S stores too; repeatable.",
+)
 @click.option("--show", is_flag=True, help="Show what is known and measure nothing.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the machine file here too."
 )
-def command(threads: tuple[int, ...], show: bool, out: Path | None) -> int:
+def command(threads: tuple[int, ...], ratios: tuple[str, ...], show: bool, out: Path | None) -> int:
     """Measure this machine's ceilings.
 
     They are kept for later runs, until the machine changes.
     """
+    from .. import ceiling_jobs
     from ..machine import store, topology
     from . import _machine
 
+    ceiling_jobs.mixes_of(ratios)  # a mistake is said before anything is measured
     if show:
         machine = _machine.known()
     else:
-        machine = _machine.with_ceilings(topology.detect(), sorted(set(threads)), again=True)
+        machine = _machine.with_ceilings(topology.detect(), sorted(set(threads)), again=True, ratios=ratios)
     click.echo(machine.name)
     for line in _machine.description(machine):
         click.echo(f"  {line}")

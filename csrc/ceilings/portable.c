@@ -120,10 +120,15 @@ enum { CHUNK = 128, ELEMENTS = CHUNK / sizeof(element) };
 #define A ((element *)a)[i]
 #define B ((element *)b)[i]
 #define C ((element *)c)[i]
+#define D ((element *)(c + (c - b)))[i]
 MEMORY_LOOP(memory_read, v = A; KEEP(v);)
 MEMORY_LOOP(memory_copy, v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_update, v = A * factor; KEEP(v); A = v;)
 MEMORY_LOOP(memory_triad, v = C * factor; KEEP(v); v = v + B; KEEP(v); A = v;)
+MEMORY_LOOP(memory_store, v = factor; KEEP(v); A = v;)
+MEMORY_LOOP(memory_2_1, v = C; KEEP(v); v = B; KEEP(v); A = v;)
+MEMORY_LOOP(memory_3_1, v = D; KEEP(v); v = C; KEEP(v); v = B; KEEP(v); A = v;)
+MEMORY_LOOP(memory_1_2, v = C; KEEP(v); A = v; B = v;)
 
 /* ---- the table ---- */
 
@@ -159,6 +164,10 @@ const struct ceilings_loop ceilings_table[] = {
     {"copy", MEMORY_ISA, "", "f64", "wr", CHUNK, 0, 0, memory_copy},
     {"triad", MEMORY_ISA, "", "f64", "wrr", CHUNK, CHUNK / 8 * 2, 0, memory_triad},
     {"update", MEMORY_ISA, "", "f64", "u", CHUNK, CHUNK / 8, 0, memory_update},
+    {"store", MEMORY_ISA, "", "f64", "w", CHUNK, 0, 0, memory_store},
+    {"2:1", MEMORY_ISA, "", "f64", "wrr", CHUNK, 0, 0, memory_2_1},
+    {"3:1", MEMORY_ISA, "", "f64", "wrrr", CHUNK, 0, 0, memory_3_1},
+    {"1:2", MEMORY_ISA, "", "f64", "wwr", CHUNK, 0, 0, memory_1_2},
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 

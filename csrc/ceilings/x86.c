@@ -223,7 +223,8 @@ COMPUTE_LOOP(avx512_bf16_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, bf16, MIX_F
 COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_FMA(DOT_INT8, , , , ), CLEAN)
 
 /* ---- memory ----
-   rax, rdx and r8 point at this iteration's chunk of a, b and c. */
+   rax, rdx and r8 point at this iteration's chunk of a, b and c; r9 at that of a fourth stream, as far from c as c is
+   from b. */
 #define TIMES_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define MEMORY_LOOP(name, feature, chunk, load, reg, body, finish)                                                 \
     __attribute__((target(feature), noinline)) static uint64_t name(uint64_t iterations, uint64_t mask, double *a, \
@@ -244,7 +245,7 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
                          : [at] "+r"(at)                                                                           \
                          : [end] "r"(iterations * chunk), [mask] "r"(mask), [a] "r"(a), [b] "r"(b), [c] "r"(c),    \
                            [factor] "r"(ones_f64)                                                                  \
-                         : "rax", "rcx", "rdx", "r8", VECTORS_CLOBBERED);                                          \
+                         : "rax", "rcx", "rdx", "r8", "r9", VECTORS_CLOBBERED);                                         \
         return at / chunk;                                                                                         \
     }
 
@@ -253,23 +254,43 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 #define COPY_LOAD(width, move, reg, i) move " " AT(i, width) "(%%rdx), %%" reg #i "\n\t"
 #define TRIAD_LOAD(width, move, reg, i) move " " AT(i, width) "(%%r8), %%" reg #i "\n\t"
 #define STORE(width, move, reg, i) move " %%" reg #i ", " AT(i, width) "(%%rax)\n\t"
+#define LOAD_C(width, move, reg, i) move " " AT(i, width) "(%%r8), %%" reg #i "\n\t"
+#define LOAD_D(width, move, reg, i) move " " AT(i, width) "(%%r9), %%" reg #i "\n\t"
+#define STORE_B(width, move, reg, i) move " %%" reg #i ", " AT(i, width) "(%%rdx)\n\t"
+#define FILL(width, move, reg, i) move " %%" reg "15, " AT(i, width) "(%%rax)\n\t"
+#define FOURTH "lea (%%r8, %%r8), %%r9\n\tsub %%rdx, %%r9\n\t"
 #define VEX_TRIAD(width, reg, i) "vfmadd213pd " AT(i, width) "(%%rdx), %%" reg "15, %%" reg #i "\n\t"
 #define VEX_UPDATE(width, reg, i) "vmulpd " AT(i, width) "(%%rax), %%" reg "15, %%" reg #i "\n\t"
 #define OLD_TRIAD(i) "mulpd %%xmm15, %%xmm" #i "\n\taddpd " AT(i, "16") "(%%rdx), %%xmm" #i "\n\t"
 #define OLD_UPDATE(i) "mulpd %%xmm15, %%xmm" #i "\n\t"
 
+#define ZMM_LOAD_C(i) LOAD_C("64", "vmovapd", "zmm", i)
+#define ZMM_LOAD_D(i) LOAD_D("64", "vmovapd", "zmm", i)
+#define ZMM_STORE_B(i) STORE_B("64", "vmovapd", "zmm", i)
+#define ZMM_FILL(i) FILL("64", "vmovapd", "zmm", i)
+#define ZMM_FILL_STREAM(i) FILL("64", "vmovntpd", "zmm", i)
 #define ZMM_READ(i) READ("64", "vmovapd", "zmm", i)
 #define ZMM_COPY_LOAD(i) COPY_LOAD("64", "vmovapd", "zmm", i)
 #define ZMM_TRIAD(i) TRIAD_LOAD("64", "vmovapd", "zmm", i) VEX_TRIAD("64", "zmm", i)
 #define ZMM_UPDATE(i) VEX_UPDATE("64", "zmm", i)
 #define ZMM_STORE(i) STORE("64", "vmovapd", "zmm", i)
 #define ZMM_STREAM(i) STORE("64", "vmovntpd", "zmm", i)
+#define YMM_LOAD_C(i) LOAD_C("32", "vmovapd", "ymm", i)
+#define YMM_LOAD_D(i) LOAD_D("32", "vmovapd", "ymm", i)
+#define YMM_STORE_B(i) STORE_B("32", "vmovapd", "ymm", i)
+#define YMM_FILL(i) FILL("32", "vmovapd", "ymm", i)
+#define YMM_FILL_STREAM(i) FILL("32", "vmovntpd", "ymm", i)
 #define YMM_READ(i) READ("32", "vmovapd", "ymm", i)
 #define YMM_COPY_LOAD(i) COPY_LOAD("32", "vmovapd", "ymm", i)
 #define YMM_TRIAD(i) TRIAD_LOAD("32", "vmovapd", "ymm", i) VEX_TRIAD("32", "ymm", i)
 #define YMM_UPDATE(i) VEX_UPDATE("32", "ymm", i)
 #define YMM_STORE(i) STORE("32", "vmovapd", "ymm", i)
 #define YMM_STREAM(i) STORE("32", "vmovntpd", "ymm", i)
+#define OLD_LOAD_C(i) LOAD_C("16", "movapd", "xmm", i)
+#define OLD_LOAD_D(i) LOAD_D("16", "movapd", "xmm", i)
+#define OLD_STORE_B(i) STORE_B("16", "movapd", "xmm", i)
+#define OLD_FILL(i) FILL("16", "movapd", "xmm", i)
+#define OLD_FILL_STREAM(i) FILL("16", "movntpd", "xmm", i)
 #define OLD_READ(i) READ("16", "movapd", "xmm", i)
 #define OLD_COPY_LOAD(i) COPY_LOAD("16", "movapd", "xmm", i)
 #define OLD_TRIAD_FULL(i) TRIAD_LOAD("16", "movapd", "xmm", i) OLD_TRIAD(i)
@@ -287,12 +308,59 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
     MEMORY_LOOP(name##_copy_nt, feature, chunk, load, reg, TIMES_8(C) TIMES_8(N), FENCE clean)                     \
     MEMORY_LOOP(name##_triad_nt, feature, chunk, load, reg, TIMES_8(T) TIMES_8(N), FENCE clean)
 
+/* Loads and stores alone. */
+#define MIX_LOOPS(name, feature, chunk, load, reg, E, clean)                                                       \
+    MEMORY_LOOP(name##_store, feature, chunk, load, reg, TIMES_8(E##_FILL), clean)                                 \
+    MEMORY_LOOP(name##_store_nt, feature, chunk, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                 \
+    MEMORY_LOOP(name##_2_1, feature, chunk, load, reg,                                                             \
+                TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)                              \
+    MEMORY_LOOP(name##_3_1, feature, chunk, load, reg,                                                             \
+                FOURTH TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)   \
+    MEMORY_LOOP(name##_1_2, feature, chunk, load, reg,                                                             \
+                TIMES_8(E##_LOAD_C) TIMES_8(E##_STORE) TIMES_8(E##_STORE_B), clean)
+
 MEMORY_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM_READ, ZMM_COPY_LOAD, ZMM_TRIAD, ZMM_UPDATE, ZMM_STORE,
              ZMM_STREAM, CLEAN)
+MIX_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM, CLEAN)
 MEMORY_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM_READ, YMM_COPY_LOAD, YMM_TRIAD, YMM_UPDATE, YMM_STORE,
              YMM_STREAM, CLEAN)
+MIX_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM, CLEAN)
 MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRIAD_FULL, OLD_UPDATE_FULL, OLD_STORE,
              OLD_STREAM, "")
+MIX_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
+
+/* Scalar: twice as many instructions an iteration, so that those of the loop itself do not count. */
+#define SCALAR(move, from, to) "mov" move " " from ", " to "\n\t"
+#define SD_LOAD(i, base, more) SCALAR("sd", more "+" AT(i, "8") "(%%" base ")", "%%xmm" #i)
+#define SD_STORE(i, from, base, more) SCALAR("sd", "%%xmm" from, more "+" AT(i, "8") "(%%" base ")")
+#define SD_READ(i) SD_LOAD(i, "rax", "0")
+#define SD_READ_2(i) SD_LOAD(i, "rax", "64")
+#define SD_B(i) SD_LOAD(i, "rdx", "0")
+#define SD_B_2(i) SD_LOAD(i, "rdx", "64")
+#define SD_C(i) SD_LOAD(i, "r8", "0")
+#define SD_C_2(i) SD_LOAD(i, "r8", "64")
+#define SD_D(i) SD_LOAD(i, "r9", "0")
+#define SD_D_2(i) SD_LOAD(i, "r9", "64")
+#define SD_S(i) SD_STORE(i, #i, "rax", "0")
+#define SD_S_2(i) SD_STORE(i, #i, "rax", "64")
+#define SD_SB(i) SD_STORE(i, #i, "rdx", "0")
+#define SD_SB_2(i) SD_STORE(i, #i, "rdx", "64")
+#define SD_FILL(i) SD_STORE(i, "15", "rax", "0")
+#define SD_FILL_2(i) SD_STORE(i, "15", "rax", "64")
+#define SD_UPDATE(i) "mulsd %%xmm15, %%xmm" #i "\n\t"
+#define SD_TRIAD(i) "mulsd %%xmm15, %%xmm" #i "\n\taddsd 0+" AT(i, "8") "(%%rdx), %%xmm" #i "\n\t"
+#define SD_TRIAD_2(i) "mulsd %%xmm15, %%xmm" #i "\n\taddsd 64+" AT(i, "8") "(%%rdx), %%xmm" #i "\n\t"
+#define SCALAR_LOOP(name, body) MEMORY_LOOP(scalar_##name, "sse2", 128, "movupd", "xmm", body, "")
+SCALAR_LOOP(read, TIMES_8(SD_READ) TIMES_8(SD_READ_2))
+SCALAR_LOOP(copy, TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(triad, TIMES_8(SD_C) TIMES_8(SD_TRIAD) TIMES_8(SD_S) TIMES_8(SD_C_2) TIMES_8(SD_TRIAD_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(update, TIMES_8(SD_READ) TIMES_8(SD_UPDATE) TIMES_8(SD_S) TIMES_8(SD_READ_2) TIMES_8(SD_UPDATE)
+                        TIMES_8(SD_S_2))
+SCALAR_LOOP(store, TIMES_8(SD_FILL) TIMES_8(SD_FILL_2))
+SCALAR_LOOP(2_1, TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_C_2) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(3_1, FOURTH TIMES_8(SD_D) TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_D_2) TIMES_8(SD_C_2)
+                     TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(1_2, TIMES_8(SD_C) TIMES_8(SD_S) TIMES_8(SD_SB) TIMES_8(SD_C_2) TIMES_8(SD_S_2) TIMES_8(SD_SB_2))
 
 /* ---- the table ---- */
 
@@ -333,6 +401,12 @@ MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRI
         {"copy", isa, needs, "f64", "wr", chunk, 0, 0, name##_copy},                                                      \
         {"triad", isa, needs, "f64", "wrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad},             \
         {"update", isa, needs, "f64", "u", chunk, (chunk) / 8, 0, name##_update},                                         \
+        {"store", isa, needs, "f64", "w", chunk, 0, 0, name##_store},                                                     \
+        {"2:1", isa, needs, "f64", "wrr", chunk, 0, 0, name##_2_1},                                                       \
+        {"3:1", isa, needs, "f64", "wrrr", chunk, 0, 0, name##_3_1},                                                      \
+        {"1:2", isa, needs, "f64", "wwr", chunk, 0, 0, name##_1_2}
+#define NT_ENTRIES(name, isa, needs, chunk, fuses)                                                                        \
+    {"store NT", isa, needs, "f64", "n", chunk, 0, 0, name##_store_nt},                                                   \
         {"copy NT", isa, needs, "f64", "nr", chunk, 0, 0, name##_copy_nt},                                                \
         {"triad NT", isa, needs, "f64", "nrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad_nt}
 
@@ -355,8 +429,12 @@ const struct ceilings_loop ceilings_table[] = {
     DOT_ENTRY(avx512_bf16_dot, "avx512bf16", bf16, 2),
     DOT_ENTRY(avx512_int8_dot, "avx512vnni", int8, 4),
     MEMORY_ENTRIES(avx512, "AVX-512", "avx512f", 512, 1),
+    NT_ENTRIES(avx512, "AVX-512", "avx512f", 512, 1),
     MEMORY_ENTRIES(avx2, "AVX2", "fma", 256, 1),
+    NT_ENTRIES(avx2, "AVX2", "fma", 256, 1),
     MEMORY_ENTRIES(sse, "SSE", "", 128, 0),
+    NT_ENTRIES(sse, "SSE", "", 128, 0),
+    MEMORY_ENTRIES(scalar, "scalar", "", 128, 0),
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 

@@ -24,10 +24,13 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[int,
     """A machine whose measuring is quick and written down, and a cache of its own."""
     calls: list[tuple[int, ...]] = []
 
-    def measure(machine: Machine, *, threads: Sequence[int], progress: Any = None) -> Machine:
+    def measure(
+        machine: Machine, *, threads: Sequence[int], progress: Any = None, ratios: Sequence[str] = ()
+    ) -> Machine:
         calls.append(tuple(threads))
         kept = tuple(one for one in machine.ceilings if one.threads not in threads)
-        new = tuple(factories.bandwidth("DRAM read", 40, threads=count) for count in threads)
+        names = ["DRAM read", *(f"DRAM {ratio}" for ratio in ratios)]
+        new = tuple(factories.bandwidth(name, 40, threads=count) for count in threads for name in names)
         return replace(machine, ceilings=kept + new, measured="2026-01-02T03:04:05+00:00")
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -119,3 +122,17 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert threads_of(_machine.for_run(None, [1])[0]) == [1]
     assert "the ceilings cannot be kept in" in capsys.readouterr().err
+
+
+def test_a_mix_is_measured_and_kept_beside_the_usual_ones(capsys: Captured) -> None:
+    assert main(["machine", "--mix", "2:1"]) == DONE
+    assert "DRAM 2:1: 40.0 GB/s" in capsys.readouterr().out
+    assert [one.name for one in _machine.known().ceilings] == ["DRAM read", "DRAM 2:1"]
+
+
+def test_a_mix_without_a_loop_is_refused_before_anything_is_measured(
+    measured: list[tuple[int, ...]], capsys: Captured
+) -> None:
+    assert main(["machine", "--mix", "fast"]) == BAD_INPUT
+    assert "'fast' was asked for; loads to stores can be 1:0, 0:1" in capsys.readouterr().err
+    assert measured == []

@@ -28,7 +28,7 @@ def text(entry: Any) -> str:
 
 def call(loop: Loop, iterations: int, mask: int, *arrays: Array) -> int:
     """Return the iterations that one loop reports, run on this thread."""
-    pointers = [ffi.cast("double *", array.ctypes.data) for array in arrays]
+    pointers = [ffi.cast("double *", array.ctypes.data) for array in arrays[:3]]
     pointers += [ffi.NULL] * (3 - len(pointers))
     return int(lib.ceilings_loop(loop.index).run(iterations, mask, *pointers))
 
@@ -38,6 +38,12 @@ def aligned(elements: int, seed: int) -> Array:
     raw = np.random.default_rng(seed).uniform(1, 2, elements + 8)
     skip = -raw.ctypes.data % 64 // 8
     return raw[skip : skip + elements]
+
+
+def streams(loop: Loop, elements: int) -> list[Array]:
+    """Return an array for each stream, each as far from the one before: a fourth has no pointer."""
+    block = aligned(elements * len(loop.streams), 1)
+    return [block[at : at + elements] for at in range(0, block.size, elements)] if elements else []
 
 
 # ---- the table ----
@@ -63,7 +69,8 @@ def test_loops_are_one_for_each_mix_isa_and_precision() -> None:
 def test_write_allocate_follows_from_the_streams() -> None:
     memory = Boundary("dram", "DRAM", "memory")
     moved = {loop.mix: loop.moved_bytes(memory) * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
-    expected = {"read": 8, "copy": 24, "triad": 32, "update": 16, "copy NT": 16, "triad NT": 24}
+    expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
+    expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -86,7 +93,7 @@ def test_conventions_say_what_a_byte_is() -> None:
 @pytest.mark.parametrize("iterations", [1, 2, 7])
 def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> None:
     elements = iterations * loop.chunk_bytes // 8
-    arrays = [aligned(elements, seed) for seed in range(len(loop.streams))]
+    arrays = streams(loop, elements)
     assert call(loop, iterations, 2**64 - 1, *arrays) == iterations
 
 
@@ -96,13 +103,19 @@ def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> No
 def test_a_memory_loop_touches_its_chunks_and_no_more(loop: Loop) -> None:
     iterations = 5
     elements = iterations * loop.chunk_bytes // 8
-    arrays = [aligned(elements + 64, seed) for seed in range(len(loop.streams))]
+    arrays = streams(loop, elements + 64)
     before = [array.copy() for array in arrays]
     call(loop, iterations, 2**64 - 1, *arrays)
     expected = [array.copy() for array in before]
     inside = slice(0, elements)
     if loop.mix.startswith("copy"):
         expected[0][inside] = before[1][inside]
+    elif loop.mix.startswith("store"):
+        expected[0][inside] = 1
+    elif loop.mix in ("2:1", "3:1"):
+        expected[0][inside] = before[1][inside]
+    elif loop.mix == "1:2":
+        expected[0][inside] = expected[1][inside] = before[2][inside]
     elif loop.mix.startswith("triad"):
         expected[0][inside] = before[1][inside] + before[2][inside]  # the factor is 1
     for array, want in zip(arrays, expected, strict=True):
