@@ -324,6 +324,7 @@ static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
     struct cs_recency *r = &sim->recency;
     uint32_t place = sim->last_asked[line];
     uint32_t kept = place - r->tail < r->head - r->tail && r->ring[place & r->mask] == line;
+    __builtin_prefetch(&sim->last_asked[r->ring[(r->tail + 12) & r->mask]]); /* soon the oldest */
     r->ring[r->head & r->mask] = line;
     sim->last_asked[line] = r->head++;
     if (!kept && ++r->lines > r->room) {

@@ -219,22 +219,32 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
     }
 }
 
-/* Steady streams that all come to another line in every iteration: what they will need is fetched ahead. */
-static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count, int far)
+/*
+ * Steady streams that all come to another line in every iteration. While many of these lines are in no cache, what the next
+ * ones will need is fetched ahead.
+ */
+static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count)
 {
-    uint64_t ahead = n < AHEAD ? AHEAD / n : 1;
-    uint32_t numbered = sim->origins != NULL;
-    for (uint64_t now = 0; now < count; now++)
+    uint64_t ahead = n < AHEAD / 4 ? AHEAD / n : 4, misses = sim->level[sim->levels - 1].misses;
+    uint32_t numbered = sim->origins != NULL, fetch = 0;
+    for (uint64_t now = 0; now < count; now++) {
+        if (now % 16 == 0) {
+            fetch = sim->level[sim->levels - 1].misses - misses >= 4 * n;
+            misses = sim->level[sim->levels - 1].misses;
+        }
         for (struct stream *s = stream; s < stream + n; s++) {
-            if (far && now + 2 * ahead < count) {
+            if (fetch && s->jump + 512 > 1024 && now + 2 * ahead < count) { /* of neighbours the processor thinks itself */
                 fetch_page(sim, s->address + 2 * ahead * s->stride);
                 fetch_sets(sim, s->address + ahead * s->stride);
+                fetch_victim(sim, s->address + ahead / 2 * s->stride, 0);
+                fetch_victim(sim, s->address + ahead / 4 * s->stride, 1);
             }
             if (numbered)
                 sim->origin = s->number;
             come_to(sim, s, s->address, 0);
             s->address += s->stride;
         }
+    }
 }
 
 static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
@@ -251,7 +261,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         return;
     }
     struct stream stream[MAX_STREAMS], *s = stream;
-    int far = 0, apart = 1, running = 1;
+    int apart = 1, running = 1;
     for (uint32_t i = 0; i < n; i++) {
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
         s->address = start[i];
@@ -268,14 +278,12 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         see_whether_steady(sim, s);
         if (s > stream && merge(sim, s - 1, s))
             continue;
-        uint64_t step = stride[i] < 0 ? -(uint64_t)stride[i] : (uint64_t)stride[i];
         apart &= !s->odd;
         running &= s->period == 1;
-        far |= step >= 1024 && step * count >= 1u << 20;
         s++;
     }
     if (running)
-        run(sim, stream, (uint32_t)(s - stream), count, far);
+        run(sim, stream, (uint32_t)(s - stream), count);
     else
         walk(sim, stream, (uint32_t)(s - stream), count, apart);
     while (s-- > stream) {

@@ -34,7 +34,10 @@ void *cs_enlarge(void *old, size_t old_bytes, size_t bytes)
         return old;
     void *table = old ? mremap(old, old_bytes, bytes, MREMAP_MAYMOVE)
                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return table == MAP_FAILED ? NULL : table;
+    if (table == MAP_FAILED)
+        return NULL;
+    madvise(table, bytes, MADV_HUGEPAGE); /* they are looked up at random; without, nothing is lost but time */
+    return table;
 }
 
 void cs_give_back(void *table, size_t bytes)

@@ -23,6 +23,22 @@ static INLINE void fetch_sets(const struct cachesim *sim, uint64_t address)
             __builtin_prefetch(tags_of(sim, k, &sim->pages[label], line) + block * CS_BLOCK, 1);
 }
 
+/* Then what has to make room in level 2, and its place in level 3. */
+static INLINE void fetch_victim(const struct cachesim *sim, uint64_t address, int set)
+{
+    uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
+    if (!SHAPE || !label)
+        return;
+    uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
+    uint32_t victim = tags_of(sim, 1, &sim->pages[label], line)[sim->level[1].last] & CS_LINE;
+    const struct cs_page *page = cs_page_of(sim, victim);
+    if (!set)
+        __builtin_prefetch(page);
+    else
+        for (uint32_t block = 0; block < BLOCKS(2); block++)
+            __builtin_prefetch(tags_of(sim, 2, page, victim) + block * CS_BLOCK, 1);
+}
+
 static NOINLINE void requests_ahead(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
 {
     uint64_t first = n < 2 * AHEAD ? n : 2 * AHEAD;
@@ -35,6 +51,10 @@ static NOINLINE void requests_ahead(struct cachesim *sim, const struct cachesim_
             fetch_page(sim, request[i + 2 * AHEAD].address);
         if (i + AHEAD < n)
             fetch_sets(sim, request[i + AHEAD].address);
+        if (i + AHEAD / 2 < n)
+            fetch_victim(sim, request[i + AHEAD / 2].address, 0);
+        if (i + AHEAD / 4 < n)
+            fetch_victim(sim, request[i + AHEAD / 4].address, 1);
         sim->origin = request[i].origin;
         access_any(sim, request[i].address, request[i].bytes, request[i].kind);
     }
