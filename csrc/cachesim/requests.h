@@ -62,7 +62,7 @@ static NOINLINE void requests_ahead(struct cachesim *sim, const struct cachesim_
 
 /*
  * A load that follows a load or store of the same line finds it in front and changes nothing but what is counted and noted.
- * Loads and stores within a line are done here, others are a call.
+ * Loads, stores and prefetches within a line are done here, others are a call.
  */
 static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
 {
@@ -70,7 +70,7 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
     for (const struct cachesim_request *end = request + n; request < end; request++) {
         uint64_t address = request->address, virtual_line = address >> 6;
         uint32_t bytes = request->bytes, kind = request->kind;
-        if (LINE_BITS != 6 || kind > CS_STORE || (address & 63) + bytes > 64 || !bytes) {
+        if (LINE_BITS != 6 || (kind > CS_STORE && kind != CS_PREFETCH) || (address & 63) + bytes > 64 || !bytes) {
             before = CS_NONE;
             sim->origin = request->origin;
             access_any(sim, address, bytes, kind);
@@ -82,15 +82,18 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
             *chunk |= bits;
             continue;
         }
-        before = virtual_line;
         uint32_t label = cs_label(sim, address >> CS_PAGE_BITS), in_page = virtual_line & 63;
         uint32_t line = label << 6 | in_page;
-        chunk = sim->touched + line;
-        if (kind || !*chunk)
-            note_lines(&sim->pages[label], UINT64_C(1) << in_page, kind);
-        *chunk |= bits;
+        before = CS_NONE;
+        if (kind != CS_PREFETCH) {
+            before = virtual_line;
+            chunk = sim->touched + line;
+            if (kind || !*chunk)
+                note_lines(&sim->pages[label], UINT64_C(1) << in_page, kind);
+            *chunk |= bits;
+        }
         sim->origin = request->origin;
-        ask(sim, tags_of(sim, 0, &sim->pages[label], line), line, kind);
+        ask(sim, tags_of(sim, 0, &sim->pages[label], line), line, kind == CS_STORE);
     }
     sim->asked += asked;
 }
