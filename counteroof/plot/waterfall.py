@@ -89,6 +89,8 @@ def draw(kernels: Sequence[KernelResult]) -> Figure:
 
 def draw_on(axes: Axes, kernel: KernelResult) -> None:
     """Draw the waterfall of one kernel on axes that are there already."""
+    import seaborn  # not at the top: it takes longer to import than the roofline to draw
+
     found = steps(kernel.ledger)
     ends = [end for step in found for end in (step.start, step.end)]
     low, high = min(0, *ends), max(*ends, 1)
@@ -106,8 +108,7 @@ def draw_on(axes: Axes, kernel: KernelResult) -> None:
         axes.set_xlabel(f"{prefix}B a call", fontsize=style.FONT)
         axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick * scale <= high])
         axes.axvline(0, color=style.INK, linewidth=0.8, zorder=3)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
+        seaborn.despine(ax=axes, left=True)
         for number, step in enumerate(found):
             _draw_step(axes, number, step, scale)
             words = units.byte_count(step.bytes) if step.kind == "total" else units.signed_bytes(step.bytes)
