@@ -1,44 +1,26 @@
 """How lines get into each cache and whether its sets are hashed, by processor: nothing at run time tells all.
 
-Sources: Intel 64 and IA-32 Optimization Reference Manual (Skylake Server: the L3 takes the L2's evictions;
-client up to Rocket Lake and server up to Broadwell: inclusive L3; Tiger Lake: non-inclusive); AMD Software
-Optimization Guides for families 17h, 19h and 1Ah (L2 inclusive of L1, L3 filled by L2 victims); Arm Neoverse
-N1, V1, N2 and V2 technical reference manuals (L2 strictly inclusive of the L1 data cache).
+The facts are the files of ``counteroof/data/machines``, one a vendor, with an entry for each
+microarchitecture; every property says how it is known and from where.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
 
+from .. import jsonio
+from ..errors import MachineFileError, Problem
 from .model import Fill
 
-_INTEL_VICTIM_L3 = frozenset(
-    {
-        0x55,  # Skylake-SP, Cascade Lake, Cooper Lake
-        0x6A,  # Ice Lake-SP
-        0x6C,  # Ice Lake-D
-        0x8F,  # Sapphire Rapids
-        0xCF,  # Emerald Rapids
-        0xAD,  # Granite Rapids
-        0xAE,  # Granite Rapids-D
-        0xAF,  # Sierra Forest
-        0xDD,  # Clearwater Forest
-    }
-)
-_INTEL_INCLUSIVE_L3 = frozenset(
-    {
-        *(0x1A, 0x1E, 0x1F, 0x2E),  # Nehalem
-        *(0x25, 0x2C, 0x2F),  # Westmere
-        *(0x2A, 0x2D, 0x3A, 0x3E),  # Sandy Bridge, Ivy Bridge
-        *(0x3C, 0x3F, 0x45, 0x46),  # Haswell
-        *(0x3D, 0x47, 0x4F, 0x56),  # Broadwell
-        *(0x4E, 0x5E, 0x8E, 0x9E, 0xA5, 0xA6),  # Skylake client to Comet Lake
-        *(0x66, 0x7D, 0x7E, 0xA7),  # Cannon Lake, Ice Lake client, Rocket Lake
-    }
-)
-_INTEL_UNHASHED_L3 = frozenset({0x1A, 0x1E, 0x1F, 0x25, 0x2C})  # before slices: one array of sets
-_INTEL_INCLUSIVE_L2 = frozenset({0x57, 0x85})  # Knights Landing, Knights Mill
-_AMD = ("AuthenticAMD", "HygonGenuine")
+FOLDER = Path(__file__).resolve().parent.parent / "data" / "machines"
+GENERIC = "generic.toml"
+
+Known = Literal["measured", "published", "assumed"]
+Evasion = Literal["none", "under load", "always"]
 
 
 @dataclass(frozen=True)
@@ -50,51 +32,188 @@ class Identity:
     model: int | None
 
 
+@dataclass(frozen=True)
+class FillFact:
+    """How a level is filled, how that is known, and the name of the source."""
+
+    value: Fill
+    known: Known
+    source: str
+
+
+@dataclass(frozen=True)
+class HashFact:
+    """Whether a hash of the address picks the set."""
+
+    value: bool
+    known: Known
+    source: str
+
+
+@dataclass(frozen=True)
+class EvasionFact:
+    """Whether a store of a whole line spares the read of it."""
+
+    value: Evasion
+    known: Known
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Microarchitecture:
+    """What is known of one microarchitecture; ``None`` is what its entry does not say.
+
+    Attributes
+    ----------
+    families, family_from, models, model_ranges
+        What fits: a family among these or not below that; a model among these or in one of the ranges, both
+        ends included. Empty fits any.
+    l3_fill, l3_hashed
+        Of all levels from the third on.
+    """
+
+    name: str
+    families: tuple[int, ...] = ()
+    family_from: int | None = None
+    models: tuple[int, ...] = ()
+    model_ranges: tuple[tuple[int, int], ...] = ()
+    l2_fill: FillFact | None = None
+    l3_fill: FillFact | None = None
+    l3_hashed: HashFact | None = None
+    write_allocate_evasion: EvasionFact | None = None
+
+    def fits(self, identity: Identity) -> bool:
+        """Whether a processor of a fitting vendor is one of these."""
+        family, model = identity.family, identity.model
+        if self.families and family not in self.families:
+            return False
+        if self.family_from is not None and (family is None or family < self.family_from):
+            return False
+        if not self.models and not self.model_ranges:
+            return True
+        return model is not None and (
+            model in self.models or any(first <= model <= last for first, last in self.model_ranges)
+        )
+
+    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | EvasionFact]]:
+        """Give the names and facts of what the entry says."""
+        for name in ("l2_fill", "l3_fill", "l3_hashed", "write_allocate_evasion"):
+            fact = getattr(self, name)
+            if fact is not None:
+                yield name, fact
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFile:
+    """One file as it is written."""
+
+    vendors: tuple[str, ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    microarchitecture: tuple[Microarchitecture, ...] = ()
+
+
+def load(path: Path) -> PolicyFile:
+    """Return a file of cache policies.
+
+    Raises
+    ------
+    MachineFileError
+        With everything that is wrong in it.
+    """
+    import tomli
+
+    try:
+        data = tomli.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomli.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise MachineFileError([Problem(str(path), str(error), "a TOML file that can be read")]) from error
+    problems: list[Problem] = []
+    found = jsonio.from_json(PolicyFile, data, "", problems)
+    if found is not None:
+        for entry in found.microarchitecture:
+            problems += [
+                Problem(
+                    f"{entry.name}: {name}", f"source {fact.source!r}", f"one of {', '.join(found.sources)}"
+                )
+                for name, fact in entry.facts()
+                if fact.source not in found.sources
+            ]
+    if found is None or problems:
+        raise MachineFileError([replace(one, where=f"{path.name}: {one.where}") for one in problems])
+    return found
+
+
+@cache
+def files() -> Mapping[str, PolicyFile]:
+    """Return the files that come with counteroof, by name."""
+    return {path.name: load(path) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def microarchitecture(identity: Identity) -> Microarchitecture | None:
+    """Return the first entry that fits a processor, or ``None`` if no file of its vendor has one."""
+    return next(
+        (
+            entry
+            for file in files().values()
+            if identity.vendor in file.vendors
+            for entry in file.microarchitecture
+            if entry.fits(identity)
+        ),
+        None,
+    )
+
+
+def generic() -> Microarchitecture:
+    """Return what is taken for a processor that nobody knows."""
+    (entry,) = files()[GENERIC].microarchitecture
+    return entry
+
+
 def fill(identity: Identity, level: int, inclusive: bool | None) -> tuple[Fill, str]:
-    """Return how a level is filled, and where that is known from.
+    """Return how a level is filled, and how that is known.
 
     ``inclusive`` is what CPUID says of the level, or ``None``. It tells inclusive from the rest, but not a
     cache filled by evictions from one filled along with the levels above.
     """
     if level == 1:
         return "non-inclusive", ""
-    known = _documented_fill(identity, level)
-    if known is not None:
-        return known, "fill by processor model"
+    entry = microarchitecture(identity)
+    fact = _fill_fact(entry, level) if entry else None
+    if entry and fact:
+        return fact.value, f"fill {fact.known} for {entry.name}"
     if inclusive is not None:
         return ("inclusive" if inclusive else "non-inclusive"), "fill by CPUID"
-    return "non-inclusive", "fill assumed"
+    usual = _fill_fact(generic(), level)
+    assert usual is not None  # a test says so of the file
+    return usual.value, f"fill {usual.known}"
 
 
-def _documented_fill(identity: Identity, level: int) -> Fill | None:
-    if identity.vendor == "GenuineIntel" and identity.family == 6:
-        if level == 2:
-            return "inclusive" if identity.model in _INTEL_INCLUSIVE_L2 else "non-inclusive"
-        if identity.model in _INTEL_VICTIM_L3:
-            return "victim"
-        if identity.model in _INTEL_INCLUSIVE_L3:
-            return "inclusive"
-        return None
-    if identity.vendor in _AMD and identity.family is not None and identity.family >= 0x17:
-        return "inclusive" if level == 2 else "victim"
-    if identity.vendor == "Arm" and level == 2:
-        return "inclusive"
-    return None
+def _fill_fact(entry: Microarchitecture, level: int) -> FillFact | None:
+    return entry.l2_fill if level == 2 else entry.l3_fill
 
 
 def hashed(identity: Identity, level: int, complex_index: bool | None) -> tuple[bool, str]:
-    """Return whether a hash of the address picks the set, and where that is known from.
+    """Return whether a hash of the address picks the set, and how that is known.
 
     ``complex_index`` is what CPUID says of the level, or ``None``.
     """
     if level < 3:
         return bool(complex_index), ""
-    if identity.vendor == "GenuineIntel" and identity.family == 6 and identity.model in _INTEL_UNHASHED_L3:
-        return False, "index by processor model"
-    if identity.vendor == "GenuineIntel" and identity.model in _INTEL_INCLUSIVE_L3 | _INTEL_VICTIM_L3:
-        return True, "index by processor model"
-    if identity.vendor in _AMD and identity.family is not None and identity.family >= 0x17:
-        return True, "index by processor model"
+    entry = microarchitecture(identity)
+    if entry and entry.l3_hashed:
+        return entry.l3_hashed.value, f"index {entry.l3_hashed.known} for {entry.name}"
     if complex_index is not None:
         return complex_index, "index by CPUID"
-    return True, "hashed index assumed"
+    usual = generic().l3_hashed
+    assert usual is not None
+    return usual.value, f"hashed index {usual.known}"
+
+
+def write_allocate_evasion(identity: Identity) -> tuple[Evasion, str]:
+    """Return whether stores of whole lines spare the read of the line, and how that is known."""
+    entry = microarchitecture(identity)
+    if entry and entry.write_allocate_evasion:
+        fact = entry.write_allocate_evasion
+        return fact.value, f"write-allocate evasion {fact.known} for {entry.name}"
+    usual = generic().write_allocate_evasion
+    assert usual is not None
+    return usual.value, f"write-allocate evasion {usual.known}"
