@@ -143,7 +143,7 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
 
 static NOINLINE void put_down(struct cachesim *sim, uint32_t tag)
 {
-    switch (sim->private_levels) {
+    switch (sim->private_levels < LEVELS ? sim->private_levels : CS_MAX_LEVELS) {
     case 1: put_1(sim, tag); break;
     case 2: put_2(sim, tag); break;
     case 3: put_3(sim, tag); break;

@@ -97,7 +97,7 @@ void cs_origin_written(struct cachesim *sim, uint32_t line)
 
 void cs_origins_reset(struct cachesim *sim)
 {
-    if (sim->origins)
+    if (sim->origins && sim->origins->of)
         memset(sim->origins->of, 0, sim->origins->count * sizeof *sim->origins->of);
 }
 

@@ -103,6 +103,14 @@ def test_private_levels_add_up_and_the_shared_one_is_one() -> None:
     assert (totals.levels[0].hits, totals.levels[0].misses) == (4, 4)
 
 
+def test_without_a_shared_level_modified_lines_go_through_memory() -> None:
+    model = CacheModel([cache("L1", 2, 2)])
+    on(model, 0, A, Kind.STORE)
+    on(model, 1, A)
+    totals = model.totals()
+    assert (totals.dram_read_bytes, totals.dram_write_bytes) == (64, 64)
+
+
 def test_a_reset_forgets_shared_lines() -> None:
     model = CacheModel(hierarchy())
     on(model, 0, A, Kind.STORE)
