@@ -240,6 +240,7 @@ def _measurement(
             "caches modelled: "
             + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches)
         )
+        notes += _false_sharing(seen.shared_lines)
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
         notes.append(f"floating-point instructions without a FLOP rule, not counted: {names}")
@@ -267,6 +268,19 @@ def _measurement(
         hardware_flops=counted.hardware_flops,
         **traffic,
     )
+
+
+def _false_sharing(lines: tuple[SharedLine, ...]) -> list[str]:
+    """Say in which arrays cores took lines from each other without touching the same bytes."""
+    found: dict[str, list[int]] = {}
+    for line in lines:
+        if line.false_sharing:
+            found.setdefault(line.array, []).append(line.moves)
+    return [
+        f"false sharing: {len(moves)} line{'s' * (len(moves) > 1)} of {array}, whose bytes are of different"
+        f" threads, went from core to core at least {sum(moves)} times"
+        for array, moves in found.items()
+    ]
 
 
 def _imbalance(by_thread: tuple[int, ...]) -> str:

@@ -138,6 +138,7 @@ void scale(double *a, long n) {
 def test_counters_side_by_side_are_falsely_shared(tmp_path: Path, distance: int, falsely: bool) -> None:
     measurement = counted(parallel(tmp_path, COUNTERS % distance, n=64))
     found = [line for line in measurement.shared_lines if line.array == "a"]
+    assert any(note.startswith("false sharing: 1 line of a,") for note in measurement.notes) == falsely
     assert [(line.offset, line.cores, line.false_sharing) for line in found] == (
         [(0, 3, True)] if falsely else []
     )
