@@ -11,7 +11,7 @@ import pytest
 
 from counteroof.machine import topology
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "compare_ceilings.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare_ceilings.py"
 
 
 @pytest.fixture(scope="module")
