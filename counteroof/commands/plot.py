@@ -29,6 +29,7 @@ INTERACTIVE = ("vega-lite", "vega", "html")
   counteroof plot --kind waterfall --kernel triad
   counteroof plot --format html
   counteroof plot after --against before
+  counteroof plot --peak-file datasheet.toml
   counteroof plot cpu-run gpu-import --out both"""
 )
 @click.argument("results", nargs=-1, metavar="[RESULTS]...", type=click.Path(path_type=Path))
@@ -44,6 +45,12 @@ INTERACTIVE = ("vega-lite", "vega", "html")
     metavar="RESULTS",
     type=click.Path(path_type=Path),
     help="An earlier run: arrows lead from its dots to those of this one.",
+)
+@click.option(
+    "--peak-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw dashed what this file states, such as the peaks of a datasheet; nothing is held against it.",
 )
 @click.option(
     "--kernel",
@@ -69,6 +76,7 @@ def command(
     results: tuple[Path, ...],
     kind: str,
     against: Path | None,
+    peak_file: Path | None,
     patterns: tuple[str, ...],
     formats: tuple[str, ...],
     out: Path | None,
@@ -88,6 +96,7 @@ def command(
     The interactive formats, with every number where one points, need the extra 'interactive': vega-lite and
     vega are specifications for other tools, html is one page that works offline.
     """
+    from ..machine import peaks as machine_peaks
     from . import _files
 
     chosen = tuple(dict.fromkeys(formats)) or ("png", "svg")
@@ -98,6 +107,11 @@ def command(
             f"--format {alive[0]} has --kind roofline only, whose boundaries can be switched on; "
             f"for other pictures take {', '.join(STATIC)}"
         )
+
+    if peak_file is not None and (kind != "roofline" or alive):
+        other = f"--format {alive[0]}" if alive else f"--kind {kind}"
+        raise BadInput(f"--peak-file draws into a roofline as {', '.join(STATIC)}, not {other}")
+    peaks = None if peak_file is None else machine_peaks.load(peak_file)
 
     results = results or (Path("counteroof-out"),)
     if against is not None and kind != "roofline":
@@ -116,12 +130,14 @@ def command(
         kernels = [kernel for run in found for kernel in waterfall.explained(run) or run.kernels]
         written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, still))
     elif still:
-        from ..plot import roofline, views
+        from ..plot import panels, roofline, views
 
         if earlier is not None:
             picture = views.overlaid(earlier, found[0], (str(against), str(results[0])))
         else:
             picture = views.beside([_picture(kind, run) for run in found], found)
+        if peaks is not None:
+            picture = panels.with_peaks(picture, peaks, str(peak_file))
         written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, still))
     if alive:
         from ..plot import interactive

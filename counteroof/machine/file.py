@@ -48,7 +48,7 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     BadInput
         If the file cannot be read, as :class:`MachineFileError` if it has mistakes.
     """
-    data = _read(path)
+    data = read_table(path, "machine file")
     if isinstance(data, dict) and "schema" in data:
         return store.from_json(data, str(path)).machine
     name, caches = caches_from(data, str(path))
@@ -61,19 +61,19 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     return dataclasses.replace(here, caches=caches, notes=(*here.notes, note))
 
 
-def _read(path: Path) -> object:
-    """Return a file's content, JSON or TOML by its first character."""
+def read_table(path: Path, what: str) -> object:
+    """Return a file's content, JSON or TOML by its first character; ``what`` it is, for the message."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise BadInput(f"machine file {path} cannot be read: {reason}") from error
+        raise BadInput(f"{what} {path} cannot be read: {reason}") from error
     if text.lstrip().startswith("{"):
-        return jsonio.read_file(path, "machine file")
+        return jsonio.read_file(path, what)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"machine file {path} is neither JSON nor TOML: {error}") from error
+        raise BadInput(f"{what} {path} is neither JSON nor TOML: {error}") from error
 
 
 def caches_from(data: object, where: str) -> tuple[str, tuple[CacheLevel, ...]]:

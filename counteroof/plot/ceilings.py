@@ -36,6 +36,7 @@ def draw_ceilings(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel, *,
     With ``apart`` each bandwidth is a roof of its own, with its own label and ridge.
     """
     _draw_before(paper, axes, panel)
+    _draw_peaks(paper, axes, panel)
     _draw_bandwidths(paper, axes, panel, apart)
     _draw_computes(paper, axes, aside, panel)
 
@@ -79,6 +80,28 @@ def _draw_before(paper: Paper, axes: Axes, panel: Panel) -> None:
         look: dict[str, Any] = {"color": style.LOWER, "linewidth": 1.4, "linestyle": ":"}
         axes.plot(xs, ys, zorder=1.9, gid=f"before:{ceiling.name}", **look)
         paper.line(paper.pixels(axes, *start), paper.pixels(axes, *end), 0.5)
+
+
+def _draw_peaks(paper: Paper, axes: Axes, panel: Panel) -> None:
+    """Draw what others state in long dashes; the legend says who states what."""
+    left, right = paper.x_limits
+    low, high = (one * 1e9 for one in axes.get_ylim())
+    look: dict[str, Any] = {"color": style.LOWER, "linewidth": 1.1, "linestyle": (0, (9, 4))}
+    slopes = [one.value for one in panel.peaks if one.kind == "bandwidth"]
+    tops = [one.value for one in panel.peaks if one.kind == "compute"]
+    for peak in panel.peaks:
+        if peak.kind == "bandwidth":
+            top = max(tops, default=high)
+            xs = max(left, low / peak.value), min(right, top / peak.value)
+            ys = xs[0] * peak.value, xs[1] * peak.value
+        else:
+            # from where a stated bandwidth meets it, else all across
+            xs = max(left, peak.value / max(slopes)) if slopes else left, right
+            ys = peak.value, peak.value
+        heights = [units.giga(y) for y in ys]
+        axes.plot(xs, heights, zorder=1.8, gid=f"peak:{peak.name}", **look)
+        ends = [paper.pixels(axes, x, y) for x, y in zip(xs, heights, strict=True)]
+        paper.line(ends[0], ends[1], 0.5)
 
 
 def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel, apart: bool) -> None:

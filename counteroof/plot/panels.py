@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .. import names, units
+from ..errors import BadInput
 from ..machine.model import Ceiling
 from ..report.columns import BOUNDS
 from ..report.legend import conditions
@@ -105,6 +106,8 @@ class Panel:
     """Compute ceilings, highest first; the first is the roof."""
     before: tuple[Ceiling, ...] = ()
     """Roofs of another run, where they differ."""
+    peaks: tuple[Ceiling, ...] = ()
+    """What others state of the hardware; drawn, and no dot is held against it."""
     paths: tuple[tuple[int, ...], ...] = ()
     """Keys of dots that a line joins, in its order."""
 
@@ -205,6 +208,28 @@ def _panel(ceilings: Sequence[Ceiling], precision: str, threads: int, dots: tupl
         ]
     heading = panel_title(precision, threads, roof.notes)
     return Panel(heading, dots, highest_first(bandwidths), highest_first(computes))
+
+
+def with_peaks(shown: Picture, peaks: Sequence[Ceiling], where: str) -> Picture:
+    """Return a picture whose panels show the peaks of their precision and number of threads.
+
+    Raises
+    ------
+    BadInput
+        If there is no such panel.
+    """
+    found = []
+    for panel in shown.panels:
+        measured = (*panel.bandwidths, *panel.computes)
+        threads = {one.threads for one in measured}
+        precisions = {None, *(one.precision for one in panel.computes)}
+        fitting = [one for one in peaks if one.threads in threads and one.precision in precisions]
+        found.append(dataclasses.replace(panel, peaks=highest_first(fitting)))
+    if not any(panel.peaks for panel in found):
+        stated = ", ".join(f"{one.name} with {one.threads} threads" for one in peaks)
+        drawn = "; ".join(panel.title for panel in shown.panels)
+        raise BadInput(f"{where}: nothing in it goes with the picture ({drawn}); it states {stated}")
+    return dataclasses.replace(shown, panels=tuple(found))
 
 
 def panel_title(precision: str, threads: int, notes: Sequence[str] = ()) -> str:

@@ -214,6 +214,7 @@ def _limits(panels: Sequence[Panel]) -> _Limits:
                     xs += [intensity * 2.5, intensity / 2.5]
         if len(panel.bandwidths) > 1 and panel.computes:
             xs += [panel.computes[0].value / one.value * 2 for one in panel.bandwidths]
+        ys += [one.value * 1.5 for one in panel.peaks if one.kind == "compute"]
     if not xs:
         xs = [0.01, 100]
     if not ys:

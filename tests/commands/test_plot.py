@@ -105,3 +105,18 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
     assert "Traceback" not in error
     assert (tmp_path / "roofline.png").read_bytes() == b"kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json", "roofline.png"]
+
+
+def test_stated_peaks_are_drawn_where_their_precision_and_threads_are(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    sheet = tmp_path / "sheet.toml"
+    sheet.write_text('name = "sheet"\n[[ceiling]]\ngb_per_s = 90\nthreads = 1\n')
+    arguments = ["plot", str(saved(tmp_path)), "--format", "svg", "--peak-file", str(sheet)]
+    assert main(arguments) == DONE
+    assert "peak:sheet DRAM" in (tmp_path / "roofline.svg").read_text()
+    sheet.write_text('name = "sheet"\n[[ceiling]]\ngb_per_s = 90\nthreads = 64\n')
+    assert main(arguments) == BAD_INPUT
+    assert "sheet DRAM with 64 threads" in capsys.readouterr().err
+    assert main([*arguments, "--kind", "path"]) == BAD_INPUT
+    assert "--peak-file draws into a roofline as png, svg, pdf, not --kind path" in capsys.readouterr().err

@@ -24,8 +24,9 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
+from counteroof.machine import peaks
 from counteroof.machine.model import Ceiling
-from counteroof.plot import roofline, views
+from counteroof.plot import panels, roofline, views
 from counteroof.plot.panels import picture
 from counteroof.results import KernelResult, Results, Seconds
 from counteroof.roofline import Placement
@@ -571,6 +572,36 @@ def test_an_arrow_joins_the_two_runs_and_the_steps_of_a_path() -> None:
     assert len(path) == sum(
         len(one) - 1 for panel in views.paths(results(*sweep(6))).panels for one in panel.paths
     )
+
+
+def test_what_a_datasheet_states_is_dashed_and_moves_no_dot_and_no_roof() -> None:
+    stated = peaks.from_data(
+        {
+            "name": "sheet",
+            "ceiling": [
+                {"gb_per_s": 100, "threads": 1},
+                {"gflop_per_s": 1000, "precision": "f64", "threads": 1},
+                {"gflop_per_s": 2000, "precision": "f32", "threads": 1},
+                {"gflop_per_s": 9000, "precision": "f64", "threads": 8},
+            ],
+        },
+        "sheet.toml",
+    )
+    shown = panels.picture(results(result("a")))
+    marked = panels.with_peaks(shown, stated, "sheet.toml")
+    assert [replace(one, peaks=()) for one in marked.panels] == list(shown.panels)
+    figure = roofline.draw(marked)
+    lines = {line.get_gid(): line for _, line in gids(figure, "peak:")}
+    assert set(lines) == {"peak:sheet DRAM", "peak:sheet f64"}
+    assert all(line.is_dashed() for line in lines.values())
+    assert [y / x for x, y in lines["peak:sheet DRAM"].get_xydata()] == pytest.approx([100] * 2)
+    (start, end) = lines["peak:sheet f64"].get_xydata()
+    assert start == pytest.approx([10, 1000])  # where the two meet
+    assert end[1] == pytest.approx(1000)
+    ((axes, _),) = gids(figure, "peak:sheet f64")
+    assert axes.get_ylim()[1] > 1000
+    said = [text.get_text() for text in all_texts(figure)]
+    assert "dashed: sheet DRAM, 100 GB/s, not measured" in said
 
 
 def test_roofs_of_the_run_before_are_dotted_and_explained() -> None:
