@@ -44,6 +44,7 @@ def draw_ceilings(paper: Paper, axes: Axes, aside: Axes | None, panel: Panel, *,
 def label_ceilings(paper: Paper, axes: Axes, panel: Panel, *, apart: bool) -> None:
     """Write what each ceiling is, and mark the ridges; those with the fewest places first."""
     _label_computes(paper, axes, panel)
+    _label_peaks(paper, axes, panel)
     if apart:
         for number, group in enumerate(_slopes_together(paper, axes, panel)):
             _label_slope(paper, axes, panel, group, above=number == 0, colour=style.ROOF)
@@ -83,25 +84,48 @@ def _draw_before(paper: Paper, axes: Axes, panel: Panel) -> None:
 
 
 def _draw_peaks(paper: Paper, axes: Axes, panel: Panel) -> None:
-    """Draw what others state in long dashes; the legend says who states what."""
-    left, right = paper.x_limits
-    low, high = (one * 1e9 for one in axes.get_ylim())
-    look: dict[str, Any] = {"color": style.LOWER, "linewidth": 1.1, "linestyle": (0, (9, 4))}
-    slopes = [one.value for one in panel.peaks if one.kind == "bandwidth"]
-    tops = [one.value for one in panel.peaks if one.kind == "compute"]
+    """Draw what others state, in long dashes."""
     for peak in panel.peaks:
-        if peak.kind == "bandwidth":
-            top = max(tops, default=high)
-            xs = max(left, low / peak.value), min(right, top / peak.value)
-            ys = xs[0] * peak.value, xs[1] * peak.value
-        else:
-            # from where a stated bandwidth meets it, else all across
-            xs = max(left, peak.value / max(slopes)) if slopes else left, right
-            ys = peak.value, peak.value
-        heights = [units.giga(y) for y in ys]
+        xs, heights = _peak_ends(paper, axes, panel, peak)
+        look: dict[str, Any] = {"color": style.LOWER, "linewidth": 1.1, "linestyle": (0, (9, 4))}
         axes.plot(xs, heights, zorder=1.8, gid=f"peak:{peak.name}", **look)
         ends = [paper.pixels(axes, x, y) for x, y in zip(xs, heights, strict=True)]
         paper.line(ends[0], ends[1], 0.5)
+
+
+def _peak_ends(paper: Paper, axes: Axes, panel: Panel, peak: Ceiling) -> tuple[Point, Point]:
+    """Return the two x, and the two heights in GFLOP/s, between which a peak's line is drawn."""
+    left, right = paper.x_limits
+    low, high = (one * 1e9 for one in axes.get_ylim())
+    slopes = [one.value for one in panel.peaks if one.kind == "bandwidth"]
+    tops = [one.value for one in panel.peaks if one.kind == "compute"]
+    if peak.kind == "bandwidth":
+        xs = max(left, low / peak.value), min(right, max(tops, default=high) / peak.value)
+        return xs, (units.giga(xs[0] * peak.value), units.giga(xs[1] * peak.value))
+    # from where a stated bandwidth meets it, else all across
+    xs = max(left, peak.value / max(slopes)) if slopes else left, right
+    return xs, (units.giga(peak.value), units.giga(peak.value))
+
+
+def _label_peaks(paper: Paper, axes: Axes, panel: Panel) -> None:
+    """Write who states a peak, and its value, beside its line."""
+    for peak in panel.peaks:
+        xs, heights = _peak_ends(paper, axes, panel, peak)
+        start, end = (paper.pixels(axes, x, y) for x, y in zip(xs, heights, strict=True))
+        rate = units.bandwidth if peak.kind == "bandwidth" else units.flop_rate
+        angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0]))
+        words, name = f"{peak.name}: {rate(peak.value)}", f"ceiling:{peak.name}"
+        text = paper.text(words, style.FONT - 1, style.LOWER, name, angle)
+        if peak.kind == "bandwidth":
+            placed = _put_beside_slope(paper, axes, text, start, end, above=True)
+        else:
+            boxes = _beside_line(paper.area, start[0], start[1], start[1], *paper.size(text))
+            box = next((box for box in boxes if paper.is_free([box]) and not paper.crosses(box)), None)
+            placed = box is not None
+            if box is not None:
+                paper.put(text, box)
+        if not placed:
+            _put_anywhere(paper, axes, text, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2))
 
 
 def _draw_bandwidths(paper: Paper, axes: Axes, panel: Panel, apart: bool) -> None:
