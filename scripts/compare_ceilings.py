@@ -270,13 +270,16 @@ def main() -> int:
         known = {line.partition(" ")[0] for line in listing.splitlines()}
     cpus = topology.placement(threads)
     room = max((job.memory_bytes for row in table.values() for job in row.jobs), default=0) + SKEW_BYTES
-    for repeat in range(arguments.repeats):
-        with Team(cpus, room) as team:
-            for row in table.values():
-                measure_ours(team, row, threads)
-                measure_likwid(row, known, cpus, arguments.seconds)
-        measure_carm(table, levels, isas, threads, arguments.seconds)
-        print(f"repeat {repeat + 1} of {arguments.repeats} done", file=sys.stderr)
+    try:
+        for repeat in range(arguments.repeats):
+            with Team(cpus, room) as team:
+                for row in table.values():
+                    measure_ours(team, row, threads)
+                    measure_likwid(row, known, cpus, arguments.seconds)
+            measure_carm(table, levels, isas, threads, arguments.seconds)
+            print(f"repeat {repeat + 1} of {arguments.repeats} done", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted: of the last repeat not everything is there", file=sys.stderr)
     return report(list(table.values()))
 
 
