@@ -63,6 +63,7 @@ def with_ceilings(
     *,
     again: bool = False,
     ratios: Sequence[str] = (),
+    quick: bool = False,
     steps: Steps = silent,
     say: Callable[[str], None] = warn,
 ) -> Machine:
@@ -76,7 +77,7 @@ def with_ceilings(
     counts = [count for count in threads if again or count not in have]
     if counts:
         why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
-        measured = measure(base, counts, why, steps, ratios)
+        measured = measure(base, counts, why, steps, ratios, quick=quick)
         keep(measured, say)
         return measured
     with steps("measuring ceilings again") as progress:
@@ -94,15 +95,21 @@ def measure(
     why: str,
     steps: Steps = silent,
     ratios: Sequence[str] = (),
+    *,
+    quick: bool = False,
 ) -> Machine:
     """Measure ceilings with these numbers of threads and keep the others.
 
-    ``ratios`` are loads to stores that are measured too.
+    ``ratios`` are loads to stores that are measured too; ``quick`` is with few samples of each ceiling.
     """
     from . import ceilings
 
+    effort = ceilings.QUICK if quick else None
+
     with steps(f"measuring ceilings ({why})") as progress:
-        return ceilings.measure(machine, threads=tuple(threads), progress=progress, ratios=ratios)
+        return ceilings.measure(
+            machine, threads=tuple(threads), progress=progress, ratios=ratios, effort=effort
+        )
 
 
 def keep(machine: Machine, say: Callable[[str], None] = warn) -> None:

@@ -26,10 +26,17 @@ def for_run(file: Path | None, threads: Sequence[int]) -> tuple[Machine, Machine
 
 
 def with_ceilings(
-    machine: Machine, threads: Sequence[int], *, again: bool = False, ratios: Sequence[str] = ()
+    machine: Machine,
+    threads: Sequence[int],
+    *,
+    again: bool = False,
+    ratios: Sequence[str] = (),
+    quick: bool = False,
 ) -> Machine:
     """Return this machine with ceilings for these numbers of threads; bars on a terminal."""
-    return here.with_ceilings(machine, threads, again=again, ratios=ratios, steps=_progress.steps, say=_say)
+    return here.with_ceilings(
+        machine, threads, again=again, ratios=ratios, quick=quick, steps=_progress.steps, say=_say
+    )
 
 
 def _say(message: str) -> None:

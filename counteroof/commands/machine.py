@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from . import DONE
 \b
   counteroof machine
   counteroof machine --threads 1 --threads 2 --out machine.json
+  counteroof machine --quick --json
   counteroof machine --mix 2:1
   counteroof machine --show"""
 )
@@ -36,11 +38,25 @@ from . import DONE
     metavar="L:S",
     help="Measure bandwidths of L loads to S stores too; repeatable.",
 )
+@click.option(
+    "--quick/--full",
+    "quick",
+    default=False,
+    help="With few samples of each ceiling, in seconds, or with many (the default).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the machine file instead of text.")
 @click.option("--show", is_flag=True, help="Show what is known and measure nothing.")
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the machine file here too."
 )
-def command(threads: tuple[int, ...], ratios: tuple[str, ...], show: bool, out: Path | None) -> int:
+def command(
+    threads: tuple[int, ...],
+    ratios: tuple[str, ...],
+    quick: bool,
+    as_json: bool,
+    show: bool,
+    out: Path | None,
+) -> int:
     """Measure this machine's ceilings.
 
     They are kept for later runs, until the machine changes.
@@ -53,14 +69,19 @@ def command(threads: tuple[int, ...], ratios: tuple[str, ...], show: bool, out: 
     if show:
         machine = _machine.known()
     else:
-        machine = _machine.with_ceilings(topology.detect(), sorted(set(threads)), again=True, ratios=ratios)
-    click.echo(machine.name)
-    for line in _machine.description(machine):
-        click.echo(f"  {line}")
+        machine = _machine.with_ceilings(
+            topology.detect(), sorted(set(threads)), again=True, ratios=ratios, quick=quick
+        )
+    if as_json:
+        click.echo(json.dumps(store.to_json(store.record(machine)), indent=2))
+    else:
+        click.echo(machine.name)
+        for line in _machine.description(machine):
+            click.echo(f"  {line}")
     if out is not None:
         try:
             store.save(machine, out)
         except OSError as error:
             raise BadInput(f"cannot write {out}: {error.strerror}") from None
-        click.echo(f"written: {out}")
+        click.echo(f"written: {out}", err=as_json)
     return DONE

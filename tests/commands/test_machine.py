@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from counteroof.machine import store, topology
 from counteroof.machine.model import Machine
 from tests import factories
 
+efforts: list[Any] = []
+"""How long each measurement was to be."""
+
 BARE = factories.machine(())
 Captured = pytest.CaptureFixture[str]
 
@@ -25,8 +29,14 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[int,
     calls: list[tuple[int, ...]] = []
 
     def measure(
-        machine: Machine, *, threads: Sequence[int], progress: Any = None, ratios: Sequence[str] = ()
+        machine: Machine,
+        *,
+        threads: Sequence[int],
+        progress: Any = None,
+        ratios: Sequence[str] = (),
+        effort: Any = None,
     ) -> Machine:
+        efforts.append(effort)
         calls.append(tuple(threads))
         kept = tuple(one for one in machine.ceilings if one.threads not in threads)
         names = ["DRAM read", *(f"DRAM {ratio}" for ratio in ratios)]
@@ -136,3 +146,18 @@ def test_a_mix_without_a_loop_is_refused_before_anything_is_measured(
     assert main(["machine", "--mix", "fast"]) == BAD_INPUT
     assert "'fast' was asked for; loads to stores can be 1:0, 0:1" in capsys.readouterr().err
     assert measured == []
+
+
+def test_json_is_the_machine_file_and_nothing_else(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["machine", "--json", "--out", str(tmp_path / "m.json")]) == DONE
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "m.json").read_text())
+    assert [one["name"] for one in printed["machine"]["ceilings"]] == ["DRAM read"]
+
+
+def test_quick_takes_few_samples() -> None:
+    efforts.clear()
+    assert main(["machine", "--quick"]) == DONE
+    assert main(["machine", "--full"]) == DONE
+    assert main(["machine"]) == DONE
+    assert efforts == [ceilings.QUICK, None, None]
