@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from counteroof.machine.boundary import Boundary
 from counteroof.machine.loops import Loop, Team, loops
 from counteroof.machine.topology import placement
 from counteroof.native import ffi, lib
+from tests.compiled import needs, shared
 
 EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
@@ -282,3 +285,59 @@ def test_a_processor_that_is_not_there_is_named() -> None:
 def test_memory_that_cannot_be_had_is_an_error() -> None:
     with pytest.raises(MachineError, match=r"of memory could not be"):
         Team(placement(1), 1 << 60)
+
+
+# ---- every instruction that runs, counted by the engine ----
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same table in a library of its own: the engine runs the package's own code natively."""
+    sources = Path(__file__).resolve().parents[2] / "csrc"
+    code = '#include "ceilings/x86.c"'
+    path = shared(tmp_path_factory.mktemp("loops"), code, "-O2", f"-I{sources}")
+    library = ctypes.CDLL(str(path))
+    return ffi.cast(
+        "struct ceilings_loop *", ctypes.addressof(ctypes.c_char.in_dll(library, "ceilings_table"))
+    )
+
+
+def executed(entry: Any, loop: Loop, iterations: int) -> tuple[int, int, int]:
+    """Return the FLOPs, and the bytes loaded and stored, of a call under the engine."""
+    iced = pytest.importorskip("iced_x86")
+    from counteroof.instrument import flops
+    from counteroof.instrument.engine import Engine
+
+    arrays = streams(loop, iterations * loop.chunk_bytes // 8 + 64)
+    pointers = [array.ctypes.data for array in arrays[:3]]
+    frame = ffi.new("struct run_frame *")
+    for slot, value in enumerate([iterations, 2**64 - 1, *pointers]):
+        frame.ints[slot] = value
+    info = iced.InstructionInfoFactory()
+    computed = loaded = stored = 0
+    with Engine("flops") as engine:
+        address = int(ffi.cast("uintptr_t", entry.run))
+        assert engine.call(address, frame)[0] == iterations
+        for item in engine.executed():
+            instruction = item.instruction
+            rule = flops.rule_for(instruction)
+            computed += item.times * rule.flops() if rule is not None else 0
+            for memory in info.info(instruction).used_memory():
+                size = item.times * iced.MemorySizeExt.size(memory.memory_size)
+                loaded += size if memory.access in (iced.OpAccess.READ, iced.OpAccess.READ_WRITE) else 0
+                stored += size if memory.access in (iced.OpAccess.WRITE, iced.OpAccess.READ_WRITE) else 0
+    return computed, loaded, stored
+
+
+@needs("gcc")
+@pytest.mark.x86_64
+@pytest.mark.parametrize("loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix}")
+def test_what_the_engine_counts_is_what_the_ceiling_claims(loop: Loop, table: Any) -> None:
+    entry = table[loop.index]
+    few, more = executed(entry, loop, 2), executed(entry, loop, 7)
+    assert few[0] == 2 * loop.flops
+    assert more[0] == 7 * loop.flops
+    # beside the iterations, constants are loaded once
+    chunk = loop.chunk_bytes
+    assert more[1] - few[1] == 5 * chunk * sum(loop.streams.count(kind) for kind in "ru")
+    assert more[2] - few[2] == 5 * chunk * sum(loop.streams.count(kind) for kind in "wun")
