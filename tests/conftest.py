@@ -28,3 +28,16 @@ def browser(window: Browser) -> Iterator[Browser]:
     """Chromium, in which no page may complain."""
     yield window
     assert window.complaints == []
+
+
+IN_PROCESS = ("tests/cachesim/", "tests/count/", "tests/instrument/", "tests/integration/")
+"""Tests that run the engine in this process."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of the engine come first.
+
+    The JavaScript engine that compiles interactive pictures starts threads that never end. Ours would take
+    them over, and count what they do.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(IN_PROCESS))
