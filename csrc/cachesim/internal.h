@@ -57,7 +57,7 @@ struct cs_page {
     uint32_t line;              /* first physical line; 0 if the page was never touched */
     uint32_t last_set;          /* its set in the last level */
     uint32_t cores;             /* that asked for a line of it: bit c; bit 31 for all from the 32nd on */
-    uint32_t unused;
+    uint32_t filler;
 } __attribute__((aligned(64)));
 
 /* The traffic of an array, or of all else (-1); distinct lines are not counted here but in the pages. */

@@ -187,7 +187,7 @@ static INLINE void begin(struct cachesim *sim, struct stream *s)
     s->lines = 1;
 }
 
-static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count, int apart)
+static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count, int ordinary)
 {
     uint32_t ways = sim->level[0].ways, numbered = sim->origins != NULL;
     struct stream *end = stream + n;
@@ -214,7 +214,7 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
             next = s->next < next ? s->next : next;
         }
         now++;
-        if (next > now && ((lines <= ways && sim->removals == removals && apart) || sim->level[0].misses == misses))
+        if (next > now && ((lines <= ways && sim->removals == removals && ordinary) || sim->level[0].misses == misses))
             now = next;
     }
 }
@@ -261,7 +261,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         return;
     }
     struct stream stream[MAX_STREAMS], *s = stream;
-    int apart = 1, running = 1;
+    int all_ordinary = 1, running = 1;
     for (uint32_t i = 0; i < n; i++) {
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
         s->address = start[i];
@@ -278,14 +278,14 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         see_whether_steady(sim, s);
         if (s > stream && merge(sim, s - 1, s))
             continue;
-        apart &= !s->odd;
+        all_ordinary &= !s->odd;
         running &= s->period == 1;
         s++;
     }
     if (running)
         run(sim, stream, (uint32_t)(s - stream), count);
     else
-        walk(sim, stream, (uint32_t)(s - stream), count, apart);
+        walk(sim, stream, (uint32_t)(s - stream), count, all_ordinary);
     while (s-- > stream) {
         if (s->odd)
             continue;
