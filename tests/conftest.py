@@ -30,7 +30,15 @@ def browser(window: Browser) -> Iterator[Browser]:
     assert window.complaints == []
 
 
-IN_PROCESS = ("tests/cachesim/", "tests/count/", "tests/instrument/", "tests/integration/")
+IN_PROCESS = (
+    "tests/cachesim/",
+    "tests/catalog/",
+    "tests/count/",
+    "tests/instrument/",
+    "tests/integration/",
+    "tests/machine/test_loops.py",
+    "tests/scripts/",
+)
 """Tests that run the engine in this process."""
 
 
