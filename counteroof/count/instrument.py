@@ -116,7 +116,6 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
             engine.drain()
             repeats.append(Traffic.of(prepared, model, "bytes").moved)
     measurement = _measurement(
-        prepared,
         machine,
         traffic,
         counted,
@@ -211,7 +210,6 @@ def _blame(prepared: PreparedCall, native: tuple[object, ...], threads: int) -> 
 
 
 def _measurement(
-    prepared: PreparedCall,
     machine: Machine,
     seen: Traffic | None,
     counted: FlopCount,

@@ -83,7 +83,7 @@ struct cs_array {
 
 /* Frames by number: numbers are dense, frames are a permutation of them. */
 struct cs_scramble {
-    uint32_t bits, mask, shift[3], multiplier[3];
+    uint32_t mask, shift[3], multiplier[3];
 };
 
 #define CS_COMBINERS 10u

@@ -20,7 +20,6 @@ static uint64_t next_random(uint64_t *state) /* splitmix64 */
 
 static void scramble_init(struct cs_scramble *s, uint32_t bits, uint64_t *state)
 {
-    s->bits = bits;
     s->mask = (1u << bits) - 1;
     for (uint32_t i = 0; i < 3; i++) {
         s->shift[i] = (bits + 1) / 2 + i % 2;

@@ -72,8 +72,12 @@ static void settle(void) {
 
 static inline void feed(uint64_t address, uint32_t bytes, uint32_t kind) {
     if (model) {
-        for (; bytes > UINT16_MAX; bytes -= 32768, address += 32768)
-            cachesim_access(model, address, 32768, kind); /* nothing is that wide today */
+        if (bytes > UINT16_MAX) { /* nothing is that wide today */
+            settle(); /* what came before goes first */
+            cachesim_set_origin(model, origin);
+            cachesim_access(model, address, bytes, kind);
+            return;
+        }
         pending[held++] = (struct cachesim_request){address, origin, (uint16_t)bytes, (uint16_t)kind};
         if (held == PENDING) settle();
     } else if (trace) trace_access(address, bytes, kind);
