@@ -193,7 +193,13 @@ def test_the_code_that_is_timed_makes_the_accesses_of_its_streams(level: str, mi
         assert engine.call(run, frame)[0] == iterations
         engine.drain()
     assert job.boundary is not None
+    upper = machine.caches[int(level[1:]) - 2]
     counted = model.totals().between(int(level[1:]) - 1) or 0
-    # lines of the stack and of the constants come and go as well
-    others = 32 * machine.caches[0].line_bytes
-    assert counted == pytest.approx(iterations * job.loop.moved_bytes(job.boundary), abs=others)
+    # Lines of the stack and of the constants come and go as well, and each may be one too many for its set:
+    # then all lines of the set miss, and go up and down, once a round.
+    rest = model.arrays()[-1]
+    others = (rest.touched_read_bytes + rest.touched_write_bytes) // upper.line_bytes
+    assert 0 < others < 64
+    claimed = iterations * job.loop.moved_bytes(job.boundary)
+    assert claimed <= counted + others * upper.line_bytes
+    assert counted - claimed <= 2 * others * (upper.ways + 1) * upper.line_bytes
