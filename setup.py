@@ -70,6 +70,13 @@ setup(
             include_dirs=["csrc"],
             extra_compile_args=["-std=gnu11", "-O2", "-g", "-fvisibility=hidden", "-include", "stdint.h"],
             extra_link_args=["-lpthread"],
-        )
+        ),
+        Extension(
+            "counteroof._mark",
+            ["csrc/regions/python/mark.c"],
+            depends=["setup.py"],
+            extra_compile_args=["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra"],
+            py_limited_api=True,
+        ),
     ],
 )

@@ -52,7 +52,11 @@ def __getattr__(name: str) -> object:
     import importlib
 
     home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-    return home if name == _HOMES[name] else getattr(home, name)
+    found = home if name == _HOMES[name] else getattr(home, name)
+    globals()[name] = (
+        found  # found without this function from now on: that would take longer than a region does
+    )
+    return found
 
 
 def __dir__() -> list[str]:

@@ -24,12 +24,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import units
+from . import _mark, units
 from .count.base import Count, unavailable
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from .count.perf_open import Counted, Event
     from .count.perf_plan import Source, Term
 
@@ -220,30 +218,32 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.counting: _Counting | None = None
-        self.process = os.getpid()
-        self.indices: dict[str, int] = {}
 
     def ready(self, threads: Threads = "all", memory: bool = True) -> None:
         """Open the groups if that has not been done yet."""
         with self.lock:
-            if self.counting is None or self.process != os.getpid():
-                self.process, self.indices = os.getpid(), {}
+            if self.counting is None:
                 self.counting = _open(choose(threads, memory), threads)
 
-    def index(self, name: str) -> int:
-        """Return the number of a region."""
-        from .native import lib
+    def leave(self) -> None:
+        """Let go of the groups in a process that was forked: they count the one it comes from."""
+        self.lock = threading.Lock()  # a thread that is not here any more may have held the other
+        if self.counting is not None:
+            _let_go(self.counting)
+            self.counting = None
+            _mark.forget()
 
-        number = self.indices.get(name)
-        if number is None:
-            number = int(lib.regions_find(name.encode()))
-            if number < 0:
-                raise ValueError(f"too many regions; {name!r} would be one more than there may be")
-            self.indices[name] = number
-        return number
+
+def _let_go(counting: _Counting) -> None:
+    """Take the groups from the regions and close them."""
+    from .native import ffi, lib
+
+    lib.regions_setup(ffi.new("struct perf_self[1]"), 0, 0)
+    counting.close()
 
 
 _STATE = _State()
+os.register_at_fork(after_in_child=_STATE.leave)
 
 
 def _open(found: _Counting, threads: Threads) -> _Counting:
@@ -290,11 +290,12 @@ def _share_with_c() -> None:
             ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)
 
 
-class region(contextlib.ContextDecorator):
+class region(_mark.Mark, contextlib.ContextDecorator):
     """A stretch of code that is counted: ``with counteroof.region("name"):``, or as a decorator.
 
     Regions nest; what is counted in an inner one is in the outer one too. The same name may be passed as
-    often as needed, and from several threads at once, where each then also counts what the others do.
+    often as needed, and from several threads at once, where each then also counts what the others do. There
+    is one object of each name.
 
     Parameters
     ----------
@@ -302,24 +303,19 @@ class region(contextlib.ContextDecorator):
         Up to 63 characters.
     """
 
-    __slots__ = ("_begin", "_end", "_index", "name")
+    __slots__ = ()
 
-    def __init__(self, name: str) -> None:
-        from .native import lib
+    def _open(self) -> int:
+        """Return the number of the region; the counters are opened by the first."""
+        from .native import ffi, lib
 
-        self.name = name
         _STATE.ready()
-        self._index = _STATE.index(name)
-        self._begin, self._end = lib.regions_begin, lib.regions_end
-
-    def __enter__(self) -> region:
-        self._begin(self._index)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end(self._index)
+        number = int(lib.regions_find(self.name.encode()))
+        if number < 0:
+            raise ValueError(f"too many regions; {self.name!r} would be one more than there may be")
+        calls = (ffi.addressof(lib, name) for name in ("regions_begin", "regions_end"))
+        _mark.connect(*(int(ffi.cast("uintptr_t", call)) for call in calls))
+        return number
 
 
 def setup(threads: Threads = "all", memory: bool = True) -> None:
@@ -334,12 +330,9 @@ def setup(threads: Threads = "all", memory: bool = True) -> None:
         Whether the memory controllers are read too, which takes a system call for each.
     """
     with _STATE.lock:
-        if _STATE.counting is not None and _STATE.process == os.getpid():
-            from .native import ffi, lib
-
-            lib.regions_setup(ffi.new("struct perf_self[1]"), 0, 0)
-            _STATE.counting.close()
-        _STATE.process = os.getpid()
+        if _STATE.counting is not None:
+            _let_go(_STATE.counting)
+            _STATE.counting = None
         _STATE.counting = _open(choose(threads, memory), threads)
 
 
@@ -349,7 +342,7 @@ def regions() -> Regions:
     from .native import ffi, lib
 
     found = _STATE.counting
-    if found is None or _STATE.process != os.getpid():
+    if found is None:
         return Regions(())
     reading = ffi.new("struct perf_reading *")
     told = []

@@ -166,18 +166,35 @@ void regions_reading(uint32_t region, uint32_t group, struct perf_reading *readi
     *reading = regions[region].counted[group];
 }
 
-double regions_cost(uint32_t times)
+static int ascending(const void *one, const void *other)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+double regions_cost(uint32_t times, double *readings)
+{
+    uint64_t *region_took = calloc(times, 2 * sizeof *region_took), *reading_took = region_took + times;
+    if (!times || !region_took) return -1;
+    struct perf_reading *place = malloc((group_count + 1) * sizeof *place);
     int region = regions_find("(cost of a region)");
-    for (uint32_t i = 0; i < times; i++) {
+    for (uint32_t i = 0; place && i < times; i++) {
         uint64_t start = now();
         regions_begin(region);
         regions_end(region);
-        uint64_t took = now() - start;
-        if (took < least) least = took;
+        region_took[i] = now() - start;
+        start = now();
+        read_all(place);
+        read_all(place);
+        reading_took[i] = now() - start;
     }
-    return (double)least;
+    qsort(region_took, times, sizeof *region_took, ascending);
+    qsort(reading_took, times, sizeof *reading_took, ascending);
+    double took = place ? (double)region_took[times / 2] : -1;
+    *readings = (double)reading_took[times / 2];
+    free(place);
+    free(region_took);
+    return took;
 }
 
 __attribute__((visibility("default"))) void counteroof_region_begin(const char *name)
