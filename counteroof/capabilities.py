@@ -15,7 +15,7 @@ from .count.perf import stays_at_zero
 from .count.perf_collect import Sources, choose_sources
 from .count.perf_open import Opener, open_event
 from .count.perf_plan import Source, Term, plan
-from .count.pmus import REAL, Pmu, discover
+from .count.pmus import NO_CORE, NOT_SHOWN, REAL, Pmu, discover
 from .errors import CounteroofError
 from .machine import system
 from .machine.sysfs import Tree, cpuinfo
@@ -199,6 +199,10 @@ class _Survey:
             return f"sudo sysctl kernel.perf_event_paranoid={0 if system_wide else 2}"
         if "seccomp" in reason:
             return "docker run --cap-add PERFMON --security-opt seccomp=unconfined ..."
+        if NOT_SHOWN in reason:
+            return (
+                "sudo mount -t sysfs sysfs /sys, in a container where it starts (docker run has it by itself)"
+            )
         if "stay at 0" in reason:
             return NO_PMU
         if "nmi_watchdog" in reason:
@@ -259,7 +263,7 @@ class _Survey:
         return offer
 
     def cycles(self) -> Offer:
-        missing = "the kernel has no PMU of the cores (most virtual machines have none)"
+        missing = self.plan.reasons.get("cycles", NO_CORE)
         return self.of_terms(self.plan.cycles, "cycles of the kernel's own threads", missing)
 
 

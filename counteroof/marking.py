@@ -367,12 +367,13 @@ def _counts(
     """Return a region's quantities of the counts of its events."""
     from .count.perf_collect import Collected
     from .count.perf_sums import summed
+    from .count.pmus import NO_CORE
 
     got = Collected(1, 1, counted, dict.fromkeys(counted, seconds), refused=found.refused)
-    no_core = "the kernel has no PMU of the cores (most virtual machines have none)"
-    flops = summed("FLOPs", found.flops, got, found.reasons.get("flops", no_core))
-    instructions = summed("instructions", found.instructions, got, no_core)
-    cycles = summed("cycles", found.cycles, got, no_core)
+    why = found.reasons
+    flops = summed("FLOPs", found.flops, got, why.get("flops", NO_CORE))
+    instructions = summed("instructions", found.instructions, got, why.get("instructions", NO_CORE))
+    cycles = summed("cycles", found.cycles, got, why.get("cycles", NO_CORE))
     if found.dram is not None:
         dram = summed("DRAM bytes", found.dram.terms, got)
         if dram.value is not None:

@@ -81,6 +81,14 @@ def test_a_virtual_machine_without_a_pmu_hears_what_would_give_it_one(tmp_path: 
     assert found["FLOPs"].state == "yes"  # the engine counts them
 
 
+def test_without_sys_no_pmu_is_denied_but_none_can_be_found(tmp_path: Path) -> None:
+    found = looked(tmp_path, lambda root: root, pmus=())
+    for name in ("FLOPs", "DRAM bytes", "cache traffic", "clock"):
+        one = offer(found[name], "perf")
+        assert one.finding.startswith("/sys/bus/event_source/devices is not there"), name
+        assert (one.remedy or "").startswith("sudo mount -t sysfs")
+
+
 def test_a_driver_that_is_not_loaded_gets_its_command_and_a_guest_the_truth(tmp_path: Path) -> None:
     def cores_alone(root: Path) -> Path:
         pmu_trees.pmu(root, "cpu", 4, pmu_trees.AMD_CORE)

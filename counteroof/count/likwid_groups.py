@@ -48,6 +48,13 @@ def memory_groups(likwid: Likwid) -> tuple[str, ...]:
     return next((names for names in MEMORY_GROUPS if set(names) <= set(likwid.groups)), ())
 
 
+class NoValue(Exception):
+    """LIKWID gave no number for a metric of a group that ran."""
+
+    def __init__(self, group: Group, metric: str) -> None:
+        super().__init__(f"LIKWID has no value of {metric.strip()!r} of the group {group.name}")
+
+
 @dataclass
 class Counting:
     """Groups run one after the other over the same calls.
@@ -122,7 +129,10 @@ class Counting:
                 continue
             seen[group.events] = name
             _, ran = self.likwid.run(group, lambda: self.call(self.calls))
-            rate = _rate(group, ran, PREFIXES[FLOP_GROUPS[name]], vector_bits)
+            try:
+                rate = _rate(group, ran, PREFIXES[FLOP_GROUPS[name]], vector_bits)
+            except NoValue as error:
+                return unavailable(NAME, str(error)), (), instructions
             if rate is None:
                 return unavailable(NAME, f"group {name} has no metric for its FLOPs"), (), instructions
             sums[FLOP_GROUPS[name]] = rate * 1e6 * ran.seconds
@@ -187,6 +197,13 @@ class Counting:
 
     def bytes(self) -> tuple[Count, Count, Count | None]:
         """Return bytes read, bytes written, and their sum where only that is known."""
+        try:
+            return self._bytes()
+        except NoValue as error:
+            none = unavailable(NAME, str(error))
+            return none, none, None
+
+    def _bytes(self) -> tuple[Count, Count, Count | None]:
         names = memory_groups(self.likwid)
         if not names:
             reason = DISTRUSTED.get(self.likwid.short, f"LIKWID has no group for memory on {self.likwid.cpu}")
@@ -246,7 +263,10 @@ def _rate(group: Group, ran: Ran, prefix: str, vector_bits: int) -> float | None
     wanted = (f"{prefix} [MFLOP/s]", f"{prefix} (FP+SVE{vector_bits}) [MFLOP/s]", f"{prefix} MFLOP/s")
     for name, values in zip(group.metrics, ran.metrics, strict=True):
         if name.strip() in wanted:
-            return sum(value or 0.0 for value in values)
+            known = [value for value in values if value is not None]
+            if len(known) < len(values) or not known:
+                raise NoValue(group, name)
+            return sum(known)
     return None
 
 
@@ -260,11 +280,13 @@ def _volumes(group: Group, ran: Ran, sockets: Sequence[int]) -> dict[str, float]
         match = _VOLUME.fullmatch(name.strip())
         if match is None:
             continue
-        of_socket: dict[int, float] = {}
+        of_socket: dict[int, list[float]] = {socket: [] for socket in sockets}
         for socket, value in zip(sockets, values, strict=True):
-            of_socket[socket] = max(of_socket.get(socket, 0.0), value or 0.0)
+            of_socket[socket] += [] if value is None else [value]
+        if not all(of_socket.values()):
+            raise NoValue(group, name)
         way = "both" if match[1] is None else "read" if match[1] in _READS else "write"
-        found[way] = found.get(way, 0.0) + sum(of_socket.values()) * 1e9
+        found[way] = found.get(way, 0.0) + sum(map(max, of_socket.values())) * 1e9
     if "read" in found and "write" in found:
         found.pop("both", None)
     return found

@@ -10,6 +10,7 @@ from ..machine.system import grouped
 from .events import EventData, EventFact, EventSet, Processor, ProcessorEvents
 from .perf_open import Event
 from .pmus import (
+    NOT_SHOWN,
     REAL,
     NotEncodable,
     Pmu,
@@ -19,6 +20,7 @@ from .pmus import (
     on_core,
     open_on,
     socket_of,
+    without_cores,
 )
 
 CHANNEL_BYTES_PER_SECOND = 8 * 8.8e9
@@ -93,7 +95,7 @@ class PerfPlan:
     traps
         What is known to go wrong with this processor's counters.
     reasons
-        Why there is nothing for a quantity: ``flops``, ``dram``, ``fallback``, ``l1_l2``, ``l2_l3``.
+        Why there is nothing for a quantity: ``instructions``, ``cycles``, ``flops``, ``dram``, ``fallback``, ``l1_l2``, ``l2_l3``.
     """
 
     title: str
@@ -131,6 +133,8 @@ def plan(data: EventData, cpu: Processor, pmus: Sequence[Pmu], tree: Tree = REAL
         cores = core_pmus(pmus)
         reason = f"the event data have no entry for this processor ({cpu}); add one with --events FILE"
         reasons = dict.fromkeys(("flops", "dram", "fallback", "l1_l2", "l2_l3"), reason)
+        if not cores:
+            reasons |= dict.fromkeys(("instructions", "cycles"), without_cores(pmus, tree))
         return PerfPlan(
             str(cpu),
             False,
@@ -166,15 +170,17 @@ class _Planner:
     tree: Tree
     reasons: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def no_core(self) -> str:
+        return without_cores(self.pmus, self.tree)
+
     def plan(self) -> PerfPlan:
         entry = self.entry
         cores = core_pmus(self.pmus, entry.core_pmus)
         flops, notes, blind = self.flops(cores)
         if not cores:
-            for quantity in ("flops", "fallback", "l1_l2", "l2_l3"):
-                self.reasons[quantity] = (
-                    "the kernel has no PMU of the cores (most virtual machines have none)"
-                )
+            for quantity in ("instructions", "cycles", "flops", "fallback", "l1_l2", "l2_l3"):
+                self.reasons[quantity] = self.no_core
         return PerfPlan(
             entry.title,
             True,
@@ -226,6 +232,9 @@ class _Planner:
 
     def dram(self) -> Iterator[Source]:
         missing: list[str] = []
+        if not self.pmus and self.no_core == NOT_SHOWN:
+            self.reasons["dram"] = NOT_SHOWN
+            return
         for set_name in self.entry.dram:
             try:
                 source = self.source(set_name)

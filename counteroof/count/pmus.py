@@ -17,6 +17,8 @@ from .perf_open import Event
 
 DEVICES = "sys/bus/event_source/devices"
 REAL = Tree(Path("/"))
+NO_CORE = "the kernel has no PMU of the cores (most virtual machines have none)"
+NOT_SHOWN = f"/{DEVICES} is not there, so that no PMU can be found (is /sys mounted?)"
 UNITS = {"Bytes": 1, "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 """What the kernel writes into ``.unit`` files."""
 
@@ -113,6 +115,11 @@ def discover(tree: Tree = REAL) -> tuple[Pmu, ...]:
         return ()
     found = (_pmu(tree, name) for name in sorted(names, key=_natural))
     return tuple(pmu for pmu in found if pmu is not None)
+
+
+def without_cores(pmus: Iterable[Pmu], tree: Tree = REAL) -> str:
+    """Return why there is no PMU of the cores: the kernel has none, or nothing shows which it has."""
+    return NO_CORE if tuple(pmus) or (tree.root / DEVICES).is_dir() else NOT_SHOWN
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

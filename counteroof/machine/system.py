@@ -13,6 +13,7 @@ from .sysfs import CPU, Tree, cpu_list, online, siblings
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38  # include/uapi/linux/capability.h
 REAL = Tree(Path("/"))
 PARANOID = "proc/sys/kernel/perf_event_paranoid"
+NO_PROC = "/proc is not mounted"
 _MEANINGS = {
     -1: "everything is allowed",
     0: "own events, and whole processors and sockets",
@@ -53,7 +54,7 @@ def paranoid(tree: Tree = REAL) -> int | None:
 
 def may_count_all(tree: Tree = REAL) -> bool:
     """Whether this process is above ``perf_event_paranoid``: as root, or by a capability."""
-    held = _capabilities(tree)
+    held = _capabilities(tree) or 0  # where nothing tells, the refusals do
     return bool(held & (1 << CAP_SYS_ADMIN | 1 << CAP_PERFMON))
 
 
@@ -78,24 +79,28 @@ def _kernel(tree: Tree) -> Item | None:
 def _paranoid(tree: Tree) -> Item:
     level = paranoid(tree)
     if level is None:
+        if tree.text("proc/sys/kernel/osrelease") is None:
+            return Item("perf_event_paranoid", "unknown", NO_PROC)
         return Item("perf_event_paranoid", "not there", "this kernel counts no events")
     allowed = _MEANINGS.get(level, "nothing without rights" if level > 2 else _MEANINGS[-1])
     return Item("perf_event_paranoid", str(level), f"ordinary users: {allowed}")
 
 
-def _capabilities(tree: Tree) -> int:
+def _capabilities(tree: Tree) -> int | None:
     match = re.search(r"^CapEff:\s*([0-9a-fA-F]+)", tree.text("proc/self/status") or "", re.MULTILINE)
-    return int(match[1], 16) if match else 0
+    return int(match[1], 16) if match else None
 
 
 def _rights(tree: Tree) -> Item:
     held = _capabilities(tree)
+    user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    if held is None:
+        return Item("rights", f"{user}, capabilities unknown", NO_PROC)
     names = [
         name
         for name, bit in (("CAP_PERFMON", CAP_PERFMON), ("CAP_SYS_ADMIN", CAP_SYS_ADMIN))
         if held >> bit & 1
     ]
-    user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     return Item("rights", ", ".join([user, *names]) if names else f"{user}, no capability to count")
 
 
@@ -106,10 +111,10 @@ def _container(tree: Tree) -> Item:
     return Item("container", found, "counters of processors and sockets are the host's, and so see others")
 
 
-def _watchdog(tree: Tree) -> Item | None:
+def _watchdog(tree: Tree) -> Item:
     state = tree.number("proc/sys/kernel/nmi_watchdog")
     if state is None:
-        return None
+        return Item("NMI watchdog", "not shown")
     if state:
         return Item("NMI watchdog", "on", "takes one counter; off: sudo sysctl kernel.nmi_watchdog=0")
     return Item("NMI watchdog", "off")
@@ -139,7 +144,9 @@ def _turbo(tree: Tree) -> bool | None:
 
 
 def _threads_a_core(tree: Tree) -> Item:
-    cpus = online(tree) or (0,)
+    cpus = online(tree)
+    if not cpus:
+        return Item("SMT", "unknown", "neither /sys nor /proc shows the processors")
     most = max(len(siblings(tree, cpu)) for cpu in cpus)
     if most == 1:
         return Item("SMT", f"off or hidden: {len(cpus)} processors, one a core")
@@ -151,7 +158,7 @@ def _threads_a_core(tree: Tree) -> Item:
     )
 
 
-def _nodes(tree: Tree) -> Item | None:
+def _nodes(tree: Tree) -> Item:
     folder = tree.root / "sys/devices/system/node"
     try:
         names = sorted(
@@ -159,9 +166,9 @@ def _nodes(tree: Tree) -> Item | None:
             key=lambda name: int(name[4:]),
         )
     except OSError:
-        return None
+        names = []
     if not names:
-        return None
+        return Item("NUMA", "unknown", "no /sys/devices/system/node")
     if len(names) == 1:
         return Item("NUMA", "one node")
     each = (f"{name[4:]}: {tree.text(f'{folder}/{name}/cpulist') or 'no CPUs'}" for name in names)

@@ -97,6 +97,14 @@ def test_a_processor_without_groups_has_nothing_and_says_so(monkeypatch: pytest.
     assert "for neither FLOPs nor memory" in answer.reason
 
 
+def test_what_likwid_could_not_read_is_unavailable_and_not_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured("blind", monkeypatch)
+    assert found.flops.value is None
+    assert found.flops.reason == "LIKWID has no value of 'DP [MFLOP/s]' of the group FLOPS_DP"
+    assert dram_bytes(found).value is None
+    assert "no value of 'Memory read data volume [GBytes]'" in (found.dram_read_bytes.reason or "")
+
+
 def test_without_a_group_the_processors_own_events_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIKWID_STUB", "works:plain")
     facts = [*builtin().events("intel_fp_arith_256")]

@@ -40,7 +40,16 @@ def test_the_level_of_paranoia_is_told_with_what_it_means(tmp_path: Path, level:
 
 
 def test_a_kernel_without_the_setting_counts_no_events(tmp_path: Path) -> None:
+    trees.write(tmp_path, "proc/sys/kernel/osrelease", "6.1")
     assert seen(tmp_path)["perf_event_paranoid"].remark == "this kernel counts no events"
+
+
+def test_what_cannot_be_read_is_unknown_and_neither_off_nor_none(tmp_path: Path) -> None:
+    found = seen(tmp_path)
+    assert found["perf_event_paranoid"] == Item("perf_event_paranoid", "unknown", "/proc is not mounted")
+    assert found["rights"].value.endswith(", capabilities unknown")
+    assert found["SMT"].value == "unknown"
+    assert found["NUMA"].value == "unknown"
 
 
 def test_capabilities_are_read_from_the_process_itself(tmp_path: Path) -> None:
@@ -69,7 +78,7 @@ def test_a_container_is_known_by_its_files(tmp_path: Path, path: str, text: str,
 
 
 def test_a_watchdog_that_holds_a_counter_is_told_with_the_command_that_frees_it(tmp_path: Path) -> None:
-    assert "NMI watchdog" not in seen(tmp_path)
+    assert seen(tmp_path)["NMI watchdog"].value == "not shown"
     trees.write(tmp_path, "proc/sys/kernel/nmi_watchdog", "1")
     assert "sysctl kernel.nmi_watchdog=0" in (seen(tmp_path)["NMI watchdog"].remark or "")
     trees.write(tmp_path, "proc/sys/kernel/nmi_watchdog", "0")

@@ -36,6 +36,10 @@ PROCESSORS = {
     "CLX": {"FLOPS_DP": FLOPS_DP, "FLOPS_SP": FLOPS_SP, "MEM": MEM},
     "zen3": {"FLOPS_DP": ALL, "FLOPS_SP": ALL_AGAIN, "MEM1": HALF, "MEM2": HALF},
     "zen2": {"FLOPS_DP": ALL, "MEM": MEM},
+    "blind": {
+        "FLOPS_DP": ([], {"DP [MFLOP/s]": [400.0, float("nan")]}),
+        "MEM": ([], {"Memory read data volume [GBytes]": [4.0, float("nan")]}),
+    },
     "plain": {"ENERGY": (["PWR"], {})},
 }
 GROUPS = PROCESSORS.get(CPU or "CLX", {})
