@@ -95,7 +95,8 @@ class PerfPlan:
     traps
         What is known to go wrong with this processor's counters.
     reasons
-        Why there is nothing for a quantity: ``instructions``, ``cycles``, ``flops``, ``dram``, ``fallback``, ``l1_l2``, ``l2_l3``.
+        Why there is nothing for a quantity: ``instructions``, ``cycles``, ``flops``, ``dram``, ``fallback``,
+        ``l1_l2``, ``l2_l3``.
     """
 
     title: str
