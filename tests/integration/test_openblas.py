@@ -27,7 +27,8 @@ def test_dgemm_executes_2_n_cubed_flops_and_moves_its_matrices() -> None:
     assert written is not None
     assert 24e6 <= read + written <= 40e6
     by_name = {array.name: array for array in measurement.arrays}
-    assert by_name["a"].dram_read_bytes == by_name["b"].dram_read_bytes == MATRIX
+    for name in "ab":  # once; but for a few lines that the sets, or the kernel for another processor, fetch again
+        assert 0 <= by_name[name].dram_read_bytes - MATRIX < 0.01 * MATRIX
     assert by_name["c"].dram_write_bytes == pytest.approx(MATRIX, rel=0.05)
 
 
@@ -35,7 +36,8 @@ def test_small_caches_make_dgemm_read_and_write_its_result_again() -> None:
     """Of the third dimension it takes a few hundred at a time, and comes back to the result for each."""
     measurement = counted(kernel("openblas.toml", "dgemm").cases()[0], CLIENT)
     by_name = {array.name: array for array in measurement.arrays}
-    assert by_name["a"].dram_read_bytes == by_name["b"].dram_read_bytes == MATRIX
+    for name in "ab":
+        assert 0 <= by_name[name].dram_read_bytes - MATRIX < 0.01 * MATRIX
     assert by_name["c"].dram_read_bytes > 1.9 * MATRIX
     assert by_name["c"].dram_write_bytes > 1.9 * MATRIX
 
