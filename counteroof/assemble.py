@@ -6,13 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import reconcile
+from .diagnose import findings
+from .diagnose.base import Facts, Shape
 from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
 from .roofline import Observation, Placement, comparable, place, precision_of
+from .spec import DTYPES
 
 if TYPE_CHECKING:
     from .count.base import Count, Measurement
+    from .formula import Formula
     from .machine.model import Machine
     from .run.execute import KernelRun
+    from .spec import KernelCase
 
 
 def assemble(run: KernelRun, machine: Machine) -> KernelResult:
@@ -34,7 +39,8 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
     placement = None
     if run.measurements or seconds is not None:
         placement = _place(run, seconds, flops, moved, machine)
-    return KernelResult(
+    ledger = _ledger(declared.bytes, explained, moved)
+    result = KernelResult(
         name=spec.name,
         label=case.label,
         library=run.library or _named_library(run),
@@ -52,12 +58,54 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         },
         chosen=Chosen(flops.counter if flops else None, moved.counter if moved else None),
         placement=placement,
-        ledger=_ledger(declared.bytes, explained, moved),
+        ledger=ledger,
         arrays=tuple(ArrayResult.of(one, line_bytes) for one in explained.arrays) if explained else (),
         lines=tuple(SourceLine.of(one) for one in traced.lines) if traced else (),
         instruction_table=traced.instruction_table if traced else (),
         error=run.failure,
     )
+    if run.failure is not None:
+        return result
+    facts = Facts(
+        machine=replace(machine, ceilings=comparable(machine.ceilings, machine.caches)[0]),
+        threads=spec.threads,
+        cache=spec.cache,
+        params=result.params,
+        seconds=seconds.median if seconds is not None else None,
+        declared_flops=declared.flops,
+        declared_bytes=declared.bytes,
+        flops_formula=_text(spec.declared.flops),
+        bytes_formula=_text(spec.declared.bytes),
+        shapes=_shapes(case),
+        counted=_with_classes(flops, run.measurements),
+        traffic=explained,
+        placement=placement,
+        ledger=ledger,
+    )
+    return replace(result, findings=findings(facts))
+
+
+def _text(formula: Formula | None) -> str | None:
+    return None if formula is None else formula.text
+
+
+def _shapes(case: KernelCase) -> tuple[Shape, ...]:
+    """Return the kernel's arrays as the rules need them."""
+    return tuple(
+        Shape(
+            one.name,
+            one.dtype,
+            DTYPES[one.dtype][1],
+            one.shape_at(case.params),
+            tuple(extent.text for extent in one.shape),
+        )
+        for one in case.spec.arrays
+    )
+
+
+def _with_classes(flops: Measurement | None, measurements: tuple[Measurement, ...]) -> Measurement | None:
+    """Return the measurement that has FLOPs by class; that which placed the dot goes first."""
+    return next((one for one in (flops, *measurements) if one is not None and one.flops_by), flops)
 
 
 def _place(

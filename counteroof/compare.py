@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from . import significance, units
+from .diagnose.base import Finding
 from .errors import BadInput
 from .machine.model import Machine
-from .results import FindingResult, KernelResult, Results
+from .results import KernelResult, Results
 from .significance import Difference
 from .wording import one_of, suggest
 
@@ -103,12 +104,12 @@ class KernelComparison:
         return ledger_changes(self.before, self.after)
 
     @property
-    def findings_gone(self) -> tuple[FindingResult, ...]:
+    def findings_gone(self) -> tuple[Finding, ...]:
         """Findings whose rule no longer applies."""
         return _without(self.before.findings, self.after.findings)
 
     @property
-    def findings_new(self) -> tuple[FindingResult, ...]:
+    def findings_new(self) -> tuple[Finding, ...]:
         """Findings whose rule did not apply before."""
         return _without(self.after.findings, self.before.findings)
 
@@ -261,7 +262,7 @@ def ledger_changes(before: KernelResult, after: KernelResult) -> tuple[LedgerCha
     return tuple(change for change in changes if change.before != change.after)
 
 
-def _without(some: Sequence[FindingResult], others: Sequence[FindingResult]) -> tuple[FindingResult, ...]:
+def _without(some: Sequence[Finding], others: Sequence[Finding]) -> tuple[Finding, ...]:
     rules = {one.rule for one in others}
     return tuple(one for one in some if one.rule not in rules)
 

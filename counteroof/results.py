@@ -16,6 +16,7 @@ from typing import Any
 
 from . import jsonio, reconcile
 from .count.base import ArrayTraffic, Count, InstructionTraffic, LineTraffic, Measurement, unavailable
+from .diagnose.base import Finding
 from .errors import Problem, ResultsError
 from .machine.model import Machine
 from .reconcile import LedgerLine
@@ -129,17 +130,6 @@ class SourceLine:
         )
 
 
-@dataclass(frozen=True)
-class FindingResult:
-    """An explanation, what to try, and what it would gain."""
-
-    rule: str
-    severity: str
-    message: str
-    try_: str
-    gain: float | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelResult:
     """Everything known of one kernel at one size; all numbers are those of one call.
@@ -167,7 +157,7 @@ class KernelResult:
     arrays: tuple[ArrayResult, ...] = ()
     lines: tuple[SourceLine, ...] = ()
     instruction_table: tuple[InstructionTraffic, ...] = ()
-    findings: tuple[FindingResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
     error: Failure | None = None
 
     def __post_init__(self) -> None:

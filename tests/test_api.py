@@ -16,8 +16,9 @@ import counteroof
 from counteroof import api, here, session
 from counteroof.api import Interrupted, Run, read_results
 from counteroof.compare import NotComparable
+from counteroof.diagnose.base import Finding
 from counteroof.errors import BadInput
-from counteroof.results import FindingResult, Results, Seconds
+from counteroof.results import Results, Seconds
 
 from . import factories
 from .factories import failed, result, results
@@ -191,7 +192,7 @@ def test_a_run_shows_itself_as_text_and_in_jupyter() -> None:
 
 
 def test_an_explanation_has_everything_of_one_kernel() -> None:
-    finding = FindingResult("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
+    finding = Finding("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
     text = Run(results(result(findings=(finding,)))).explain("triad")
     assert repr(text) == str(text)
     for words in (

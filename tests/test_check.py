@@ -10,8 +10,9 @@ import pytest
 from counteroof.check import Report, Rules, check
 from counteroof.compare import NotComparable
 from counteroof.count.base import Count, FlopClass, unavailable
+from counteroof.diagnose.base import Finding
 from counteroof.errors import BadInput
-from counteroof.results import FindingResult, KernelResult, Seconds
+from counteroof.results import KernelResult, Seconds
 
 from . import factories
 from .factories import counted_by_hardware, failed, measurement, modelled, result, results, traffic, triad
@@ -218,7 +219,7 @@ def test_a_kernel_that_lost_its_time_fails() -> None:
 
 
 def test_new_findings_fail_only_if_asked_for() -> None:
-    finding = FindingResult("stride", "advice", "b is strided", "", None)
+    finding = Finding("stride", "advice", "b is strided", "", None)
     after = result(findings=(finding,))
     assert report(after).ok
     (item,) = report(after, rules=Rules(findings=True)).bad

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from counteroof.compare import KINDS, LedgerChange, NotComparable, compare
+from counteroof.diagnose.base import Finding
 from counteroof.errors import BadInput
-from counteroof.results import FindingResult, KernelResult, Results, Seconds
+from counteroof.results import KernelResult, Results, Seconds
 
 from . import factories
 from .factories import counted_by_hardware, failed, measurement, results, traffic, triad
@@ -174,8 +175,8 @@ def test_without_a_ledger_nothing_is_said_of_it() -> None:
 
 
 def test_findings_gone_and_new_are_told_by_rule() -> None:
-    def finding(rule: str) -> FindingResult:
-        return FindingResult(rule, "advice", f"{rule} message", "", None)
+    def finding(rule: str) -> Finding:
+        return Finding(rule, "advice", f"{rule} message", "", None)
 
     before = results(result(findings=(finding("stride"), finding("division"))))
     after = results(result(findings=(finding("division"), finding("page-faults"))))

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counteroof.count.base import Count, InstructionTraffic
+from counteroof.diagnose.base import Finding
 from counteroof.errors import BadInput, ResultsError
 from counteroof.reconcile import LedgerLine
 from counteroof.results import (
     Chosen,
-    FindingResult,
     KernelResult,
     Results,
     Seconds,
@@ -43,7 +43,7 @@ FULL = results(
             ),
             InstructionTraffic(library="(unattributed)", address=None, dram_read_bytes=64),
         ),
-        findings=(FindingResult("write-allocate", "hint", "a is read first", "non-temporal stores", 1.33),),
+        findings=(Finding("write-allocate", "hint", "a is read first", "non-temporal stores", 1.33),),
     ),
     result("dot", seconds=0.01, declared=None, precision="f32"),
     result("silent", counted=measurement(None), seconds=None),
@@ -100,7 +100,9 @@ def test_the_file_has_the_schema_of_the_design(tmp_path: Path) -> None:
         *("name", "bytes", "dram_read_bytes", "dram_write_bytes", "line_utilisation", "refetches"),
     }
     assert set(kernel["lines"][0]) >= {"file", "line", "instructions", "flops", "dram_bytes"}
-    assert set(kernel["findings"][0]) == {"rule", "severity", "message", "try", "gain"}
+    assert set(kernel["findings"][0]) == {
+        *("rule", "severity", "message", "try", "gain", "attainable", "evidence")
+    }
     assert kernel["error"] is None
     assert data["kernels"][1]["declared"] is None
     assert data["kernels"][3]["error"] == {"kind": "crash", "message": "SIGSEGV"}

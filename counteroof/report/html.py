@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, files, names, units
+from ..diagnose.base import Finding
 from ..machine.model import Ceiling
 from ..plot import chart, panels, style
 from ..reconcile import MEANINGS
-from ..results import ArrayResult, FindingResult, KernelResult, Results
+from ..results import ArrayResult, KernelResult, Results
 from . import legend
 from . import lines as lines_table
 from .columns import BY_KEY, COLUMNS
@@ -136,7 +137,7 @@ def _kernel(kernel: KernelResult, key: int, results: Results, readable: dict[str
     }
 
 
-def _finding(one: FindingResult) -> dict[str, Any]:
+def _finding(one: Finding) -> dict[str, Any]:
     gain = f"{units.ratio(one.gain)} times" if one.gain is not None else None
     return {
         "rule": one.rule,

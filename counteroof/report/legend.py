@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import units
+from ..diagnose.base import Finding
 from ..machine.model import Ceiling
 from ..reconcile import LedgerLine
-from ..results import FindingResult, KernelResult, Results
+from ..results import KernelResult, Results
 from ..roofline import named
 from .columns import BOUNDS, NO_TRAFFIC, SOURCE_LETTERS
 
@@ -231,7 +232,7 @@ def findings(kernels: Iterable[KernelResult]) -> list[str]:
     return [f"{kernel.label}: {finding_text(one)}" for kernel in kernels for one in kernel.findings]
 
 
-def finding_text(finding: FindingResult) -> str:
+def finding_text(finding: Finding) -> str:
     """Return a finding in one line."""
     gain = "" if finding.gain is None else f" (up to {finding.gain:.2f} times as fast)"
     advice = f"; try: {finding.try_}" if finding.try_ else ""

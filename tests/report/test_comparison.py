@@ -12,8 +12,9 @@ from rich.console import Console
 
 from counteroof import names
 from counteroof.compare import RunComparison, compare
+from counteroof.diagnose.base import Finding
 from counteroof.report import comparison, forms
-from counteroof.results import FindingResult, Results, Seconds
+from counteroof.results import Results, Seconds
 
 from ..factories import bandwidth, failed, measurement, result, results, traffic
 
@@ -28,7 +29,7 @@ def run(*kernels: Any, created: str = "2026-01-02T03:04:05+00:00") -> Results:
     return replace(results(*kernels), created=created)
 
 
-FINDING = FindingResult("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
+FINDING = Finding("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
 BEFORE = run(replace(result(seconds=0.0125, findings=(FINDING,)), seconds=samples(0.0125)), result("old"))
 REPAIRED = measurement(
     2 * N, (traffic("a", write=8 * N, size=8 * N), traffic("b", read=8 * N), traffic("c", read=8 * N))

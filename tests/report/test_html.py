@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from counteroof.diagnose.base import Finding
 from counteroof.reconcile import LedgerLine
 from counteroof.report import html
 from counteroof.report.html import page
-from counteroof.results import FindingResult, KernelResult, SourceLine
+from counteroof.results import KernelResult, SourceLine
 
 from ..factories import failed, result, results
 
@@ -69,7 +70,7 @@ def shown(*kernels: KernelResult) -> Page:
 FULL = result(
     "triad",
     lines=(SourceLine("/somewhere/triad.c", 7, 1234, 40_000_000, 640_000_000, 480_000_000, 160_000_000),),
-    findings=(FindingResult("write-allocate", "warning", "a is read first", "use stores past", 1.33),),
+    findings=(Finding("write-allocate", "warning", "a is read first", "use stores past", 1.33),),
 )
 
 
@@ -134,7 +135,7 @@ def test_names_from_the_user_are_text_wherever_they_stand(count: int) -> None:
         arrays=tuple(replace(one, name=EVIL) for one in FULL.arrays),
         ledger=tuple(replace(one, array=EVIL if one.array else None) for one in FULL.ledger),
         lines=(replace(FULL.lines[0], file=EVIL, symbol=EVIL),),
-        findings=(FindingResult(EVIL, EVIL, EVIL, EVIL, None),),
+        findings=(Finding(EVIL, EVIL, EVIL, EVIL, None),),
         params={EVIL: 1},
     )
     text = page(

@@ -11,11 +11,12 @@ import pytest
 from rich.console import Console
 
 from counteroof.count.base import ArrayTraffic, Count
+from counteroof.diagnose.base import Finding
 from counteroof.reconcile import LedgerLine
 from counteroof.report import legend, table
 from counteroof.report.columns import COLUMNS
 from counteroof.report.selection import PRESETS
-from counteroof.results import FindingResult, Results, RoofSample
+from counteroof.results import Results, RoofSample
 
 from ..factories import CEILINGS, bandwidth, failed, measurement, modelled, result, results, traffic, triad
 
@@ -220,7 +221,7 @@ def test_a_dot_above_its_roof_is_strong_in_every_document() -> None:
 
 
 def test_findings_and_ledger_are_columns_and_stand_below() -> None:
-    finding = FindingResult("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
+    finding = Finding("write-allocate", "advice", "lines of a are read", "non-temporal stores", 1.33)
     whole = results(result(findings=(finding,)), result("plain"))
     frame = table.frame(whole, ["kernel", "findings", "finding", "try", "gain", "ledger"])
     assert list(frame.iloc[0]) == [

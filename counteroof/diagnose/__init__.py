@@ -1,0 +1,25 @@
+"""Why a kernel is where it is and what would move it: one function a rule, one list of rules.
+
+A rule takes the facts of one kernel at one size and gives the findings that their numbers support. It
+measures nothing, and where a number is missing it is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from . import arithmetic, memory
+from .base import Facts, Finding
+
+Rule = Callable[[Facts], Iterator[Finding]]
+
+RULES: tuple[Rule, ...] = (*memory.RULES, *arithmetic.RULES)
+
+SEVERITIES = ("cost", "doubt", "claim")
+"""In the order of a report."""
+
+
+def findings(facts: Facts, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
+    """Return what the rules find, what gains most first; claims that are wrong come last."""
+    found = [finding for rule in rules for finding in rule(facts)]
+    return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), -(one.gain or 0.0))))

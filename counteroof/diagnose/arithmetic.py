@@ -1,0 +1,259 @@
+"""Findings about FLOPs: instructions narrower or slower than need be, and lanes that compute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from .. import units
+from ..count.base import FlopClass
+from .base import Facts, Finding, Gain, nearest
+from .memory import SCATTERED, cache_traffic, fetched_again
+from .peaks import ISA_BITS, SLOW, arithmetic_seconds, waiting_seconds
+
+SHARE = 0.1
+"""From this share of the FLOPs on, a kind of instruction is worth a finding."""
+
+SLOW_SHARE = 0.15
+"""From this share of a call on, divisions and square roots are."""
+
+NEWTON_FLOPS = 4
+"""Of one step of Newton's method, which gets a reciprocal or its root from an estimate to twice the digits;
+f32 needs one step after an estimate of 12 bits, f64 two or three."""
+
+NOT_VECTORISED = "not vectorised"
+NARROW = "narrow vectors"
+NO_FMA = "no fused multiply-add"
+DIVISION = "division and square root"
+LANES_OFF = "lanes switched off"
+
+
+def not_vectorised(facts: Facts) -> Iterator[Finding]:
+    """FLOPs on single numbers where the machine has vectors of that precision."""
+    classes = _counted(facts)
+    scalar = [one for one in classes if one.width == 0 and one.precision != "x87"]
+    yield from _wider(facts, NOT_VECTORISED, scalar, "on single numbers")
+
+
+def narrow_vectors(facts: Facts) -> Iterator[Finding]:
+    """FLOPs in vectors that are not the widest of the machine."""
+    narrow = [one for one in _counted(facts) if one.width and one.width < _widest(facts, one.precision)]
+    widths = ", ".join(f"{width} bits" for width in sorted({one.width for one in narrow if one.width}))
+    yield from _wider(facts, NARROW, narrow, f"in vectors of {widths}")
+
+
+def _wider(facts: Facts, rule: str, classes: list[FlopClass], how: str) -> Iterator[Finding]:
+    total = sum(one.flops for one in _counted(facts))
+    part = sum(one.flops for one in classes)
+    if not total or part < SHARE * total:
+        return
+    widest = {one.precision: _widest(facts, one.precision) for one in classes}
+    if not all(widest.values()):
+        return
+    now = arithmetic_seconds(_counted(facts), facts.machine.ceilings, facts.threads)
+    chosen = set(classes)
+    then = arithmetic_seconds(
+        (replace(one, width=widest[one.precision]) if one in chosen else one for one in _counted(facts)),
+        facts.machine.ceilings,
+        facts.threads,
+    )
+    gain = _gain(facts, now, then)
+    if gain is None:
+        return
+    isa = ", ".join(sorted({_isa(facts, width) for width in widest.values()}))
+    bits = max(widest.values())
+    precision = "/".join(sorted({one.precision for one in classes}))
+    yield Finding(
+        rule,
+        "cost",
+        f"{units.percent(part / total)} of the FLOPs ({units.count(part)}, {precision}) are computed {how}; "
+        f"{isa} has {bits // 64 if precision == 'f64' else bits // 32} at a time",
+        "see what keeps the compiler from vectorising (-fopt-info-vec-missed, -Rpass-missed=loop-vectorize): "
+        "pointers that may overlap (restrict), sums that must keep their order (-ffast-math, or several "
+        "sums), a loop whose turns need each other (exchange it with one whose turns do not), the flags "
+        "(-O3 -march=...)",
+        gain.factor,
+        gain.attainable,
+        {"FLOPs": total, f"FLOPs {how}": part},
+    )
+
+
+def no_fma(facts: Facts) -> Iterator[Finding]:
+    """Multiplications and additions apart, where the machine can do both at once."""
+    classes = _counted(facts)
+    total = sum(one.flops for one in classes)
+    fused = sum(one.flops for one in classes if one.op == "fma")
+    if not total or fused > 0.05 * total:
+        return
+    then: list[FlopClass] = []
+    pairs = 0
+    for (precision, width), group in _by_kind(classes).items():
+        products = sum(one.flops for one in group if one.op == "mul")
+        sums = sum(one.flops for one in group if one.op in ("add", "sub"))
+        both = min(products, sums)
+        if not both or not any(
+            one.fma and one.precision == precision for one in nearest(facts.machine.ceilings, facts.threads)
+        ):
+            then += group
+            continue
+        pairs += both
+        then.append(FlopClass(precision, width, "fma", 2 * both))
+        then.append(FlopClass(precision, width, "add", products + sums - 2 * both))
+        then += [one for one in group if one.op not in ("mul", "add", "sub")]
+    if 2 * pairs < SHARE * total:
+        return
+    now = arithmetic_seconds(classes, facts.machine.ceilings, facts.threads)
+    gain = _gain(facts, now, arithmetic_seconds(then, facts.machine.ceilings, facts.threads))
+    if gain is None:
+        return
+    yield Finding(
+        NO_FMA,
+        "cost",
+        f"{units.percent(fused / total)} of the FLOPs are in fused multiply-adds; {units.count(pairs)} "
+        "multiplications could be fused with additions, where one depends on the other",
+        "compile with -mfma or -march=... and -ffp-contract=fast, or call fma(); results change in their "
+        "last digit",
+        gain.factor,
+        gain.attainable,
+        {"FLOPs": total, "FLOPs in fused multiply-adds": fused, "pairs at most": pairs},
+    )
+
+
+def division(facts: Facts) -> Iterator[Finding]:
+    """Divisions and square roots that take a large part of the time."""
+    classes = _counted(facts)
+    slow = [one for one in classes if one.op in SLOW]
+    others = [one for one in classes if one.op not in SLOW]
+    time = arithmetic_seconds(slow, facts.machine.ceilings, facts.threads)
+    now = arithmetic_seconds(classes, facts.machine.ceilings, facts.threads)
+    if not time or now is None:
+        return
+    share = time / facts.seconds if facts.seconds is not None else time / now
+    if share < SLOW_SHARE or time < 0.5 * now:
+        return
+    instead = [
+        FlopClass(one.precision, one.width, "fma", NEWTON_FLOPS * _steps(one) * one.flops) for one in slow
+    ]
+    then = arithmetic_seconds([*others, *instead], facts.machine.ceilings, facts.threads)
+    if then is None or (gain := facts.gain(replace(facts.demand, compute=then))) is None:
+        return
+    number = sum(one.flops for one in slow)
+    total = sum(one.flops for one in classes)
+    names = {"div": "divisions", "sqrt": "square roots"}
+    what = " and ".join(names[op] for op in SLOW if any(one.op == op for one in slow))
+    per = ", ".join(
+        f"{units.count(sum(one.flops for one in slow if one.op == op))} {names[op]}"
+        for op in SLOW
+        if any(one.op == op for one in slow)
+    )
+    yield Finding(
+        DIVISION,
+        "cost",
+        f"{per}: {units.percent(number / total)} of the FLOPs, but their unit needs at least "
+        f"{units.seconds(time)} for them, {units.percent(share)} of the time",
+        f"take {what} out of the loop, compute a reciprocal once and multiply; or use the estimate of a "
+        "reciprocal (root) and a step of Newton's method (-mrecip, -ffast-math), if last digits may differ",
+        gain.factor,
+        gain.attainable,
+        {**{names[one.op]: one.flops for one in slow}, "least seconds of them": time},
+    )
+
+
+def _steps(one: FlopClass) -> int:
+    return 1 if one.precision in ("f16", "bf16", "f32") else 3
+
+
+def lanes_off(facts: Facts) -> Iterator[Finding]:
+    """Lanes that a mask switches off: issued, but not computed."""
+    counted = facts.counted
+    if counted is None or not facts.flops or not counted.issued_flops.value:
+        return
+    issued = counted.issued_flops.value
+    idle = issued - facts.flops
+    if idle < SHARE * issued:
+        return
+    demand = facts.demand
+    if demand.compute is None:
+        return
+    # now the arithmetic takes the time of all lanes
+    before = demand.compute * issued / facts.flops
+    gain = _gain(facts, before, demand.compute)
+    if gain is None:
+        return
+    yield Finding(
+        LANES_OFF,
+        "cost",
+        f"of {units.count(issued)} FLOPs issued, {units.percent(idle / issued)} are of lanes that a mask "
+        "switches off",
+        "make trip counts multiples of the vector, sort so that neighbours take the same branch, or use "
+        "narrower vectors",
+        gain.factor,
+        gain.attainable,
+        {"FLOPs issued": issued, "FLOPs executed": facts.flops},
+    )
+
+
+def _gain(facts: Facts, now: float | None, then: float | None) -> Gain | None:
+    """Return the gain of faster arithmetic: by the ratio of the roofs, as far as memory allows.
+
+    Of the time measured no more can be saved than the arithmetic can take, each operation waiting for the one
+    before it; where an index asks for lines, no more than it takes without waiting.
+    """
+    if not now or not then:
+        return None
+    changed = replace(facts.demand, compute=then)
+    least = facts.least_seconds(changed)
+    if least is None:
+        return None
+    if facts.seconds is None:
+        before = max(facts.least_seconds(facts.demand) or 0.0, now)
+        return facts.worth(before / least, least)
+    longest = (
+        now if _scattered(facts) else waiting_seconds(_counted(facts), facts.machine.ceilings, facts.threads)
+    )
+    taken = min(facts.seconds, max(longest or facts.seconds, now))
+    saved = taken * (1 - then / now)
+    return facts.worth(facts.seconds / max(least, facts.seconds - saved), least)
+
+
+def _scattered(facts: Facts) -> bool:
+    return any(one.rule == SCATTERED for rule in (fetched_again, cache_traffic) for one in rule(facts))
+
+
+def _counted(facts: Facts) -> list[FlopClass]:
+    return (
+        [] if facts.counted is None else [one for one in facts.counted.flops_by if one.counted and one.flops]
+    )
+
+
+def _by_kind(classes: Iterable[FlopClass]) -> dict[tuple[str, int | None], list[FlopClass]]:
+    kinds: dict[tuple[str, int | None], list[FlopClass]] = {}
+    for one in classes:
+        kinds.setdefault((one.precision, one.width), []).append(one)
+    return kinds
+
+
+def _widest(facts: Facts, precision: str) -> int:
+    """Return the bits of the widest vectors of a precision that were measured; 0 if none were."""
+    return max(
+        (
+            ISA_BITS.get(one.isa, 0)
+            for one in facts.machine.ceilings
+            if one.kind == "compute" and one.precision == precision and not one.special
+        ),
+        default=0,
+    )
+
+
+def _isa(facts: Facts, bits: int) -> str:
+    return next(
+        (
+            one.isa
+            for one in facts.machine.ceilings
+            if one.kind == "compute" and ISA_BITS.get(one.isa) == bits
+        ),
+        "",
+    )
+
+
+RULES = (not_vectorised, narrow_vectors, no_fma, division, lanes_off)

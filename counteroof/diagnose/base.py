@@ -1,0 +1,289 @@
+"""What a rule gets and what it gives: the facts of one kernel, and a finding with its evidence and its gain.
+
+A gain is the least time that the roofs allow now over the least time they would allow if the advice were
+followed, each under the roof of the kernel's own mix of loads and stores and of its own instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from ..count.base import ArrayTraffic, Count, Measurement
+from ..machine.model import CacheLevel, Ceiling, Machine
+from ..reconcile import OTHER, LedgerLine, dram_bytes
+from ..roofline import Placement, dram_ceilings
+from .peaks import arithmetic_seconds
+
+Severity = Literal["cost", "claim", "doubt"]
+"""Time that is lost; a claim that is wrong; a number that may not be what it seems."""
+
+WORTH = 1.03
+"""A change that gains less than this is no finding."""
+
+PACED = 0.5
+"""From this share of its roof on, a kernel is taken to be paced by it: its time goes with the roof."""
+
+LINES_OFF = 4096
+"""Bytes by which a claim may be off whatever its size: the ends of arrays share lines and pages."""
+
+_READ_SHARE = {
+    "read": 1.0,
+    "3:1": 4 / 5,
+    "2:1": 3 / 4,
+    "triad": 3 / 4,
+    "copy": 2 / 3,
+    "1:2": 3 / 5,
+    "update": 1 / 2,
+    "store": 1 / 2,
+    "triad NT": 2 / 3,
+    "copy NT": 1 / 2,
+    "store NT": 0.0,
+}
+"""Share of reads, write-allocates among them, in the bytes that each loop of the ceilings moves."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An explanation, what to try, and what it would gain.
+
+    Attributes
+    ----------
+    rule
+        Its name, in words.
+    severity
+        ``cost``, ``claim`` or ``doubt``.
+    message, try_
+        What is so, with the numbers; what to do about it.
+    gain
+        How many times as fast the kernel could be at most, or ``None`` if it is not about time.
+    attainable
+        FLOP/s that the roofs would then allow.
+    evidence
+        The numbers it rests on, in base units, by name.
+    """
+
+    rule: str
+    severity: str
+    message: str
+    try_: str
+    gain: float | None = None
+    attainable: float | None = None
+    evidence: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An array as the spec has it: extents for this size, and their formulas."""
+
+    name: str
+    dtype: str
+    element_bytes: int
+    extents: tuple[int, ...]
+    formulas: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Size of the array."""
+        size = self.element_bytes
+        for extent in self.extents:
+            size *= extent
+        return size
+
+    @property
+    def integer(self) -> bool:
+        """Whether its elements are integers, and so may be indices of others."""
+        return self.dtype[0] in "iu"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one call asks of the machine; bytes that are not known are ``None``.
+
+    ``non_temporal`` is the part of ``write`` that goes around the caches; ``compute`` are the least seconds
+    of the arithmetic, as compiled.
+    """
+
+    read: float | None = None
+    write: float | None = None
+    non_temporal: float = 0.0
+    l2_l3: float | None = None
+    l1_l2: float | None = None
+    compute: float | None = None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times as fast, and the FLOP/s that the roofs would allow then (``None``: no FLOPs)."""
+
+    factor: float
+    attainable: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of one kernel at one size when its findings are looked for.
+
+    ``counted`` is the measurement that has FLOPs by class, ``traffic`` that whose arrays explain the bytes.
+    """
+
+    machine: Machine
+    threads: int = 1
+    cache: str = "warm"
+    params: Mapping[str, float | int] = field(default_factory=dict)
+    seconds: float | None = None
+    declared_flops: float | None = None
+    declared_bytes: float | None = None
+    flops_formula: str | None = None
+    bytes_formula: str | None = None
+    shapes: tuple[Shape, ...] = ()
+    counted: Measurement | None = None
+    traffic: Measurement | None = None
+    placement: Placement | None = None
+    ledger: tuple[LedgerLine, ...] = ()
+
+    @property
+    def flops(self) -> float | None:
+        """Executed FLOPs."""
+        return None if self.counted is None else self.counted.flops.value
+
+    @property
+    def arrays(self) -> tuple[ArrayTraffic, ...]:
+        """Traffic of the arguments."""
+        if self.traffic is None:
+            return ()
+        return tuple(array for array in self.traffic.arrays if array.name != OTHER)
+
+    @property
+    def bytes(self) -> Count | None:
+        """DRAM bytes of the measurement that explains them."""
+        return None if self.traffic is None else dram_bytes(self.traffic)
+
+    @property
+    def caches(self) -> tuple[CacheLevel, ...]:
+        """The caches, first to last."""
+        return self.machine.caches
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of a cache line."""
+        return self.caches[0].line_bytes if self.caches else 64
+
+    @property
+    def last_bytes(self) -> int:
+        """What the last cache holds together with the one above it, if that one's victims fill it."""
+        if not self.caches:
+            return 0
+        last = self.caches[-1]
+        return last.bytes + (self.caches[-2].bytes if last.fill == "victim" and len(self.caches) > 1 else 0)
+
+    def shape(self, name: str) -> Shape | None:
+        """Return the shape of an array."""
+        return next((one for one in self.shapes if one.name == name), None)
+
+    def causes(self, *causes: str) -> dict[str | None, int]:
+        """Return the bytes of these lines of the ledger, by array."""
+        found: dict[str | None, int] = {}
+        for line in self.ledger:
+            if line.cause in causes:
+                found[line.array] = found.get(line.array, 0) + (line.bytes or 0)
+        return found
+
+    @property
+    def in_cache(self) -> bool:
+        """Whether no or hardly any bytes reach memory."""
+        return self.placement is not None and self.placement.no_dram_traffic
+
+    @cached_property
+    def demand(self) -> Demand:
+        """What a call asks of the machine now."""
+        traffic, counted = self.traffic, self.counted
+        compute = None
+        if counted is not None:
+            compute = arithmetic_seconds(counted.flops_by, self.machine.ceilings, self.threads)
+        if traffic is None:
+            return Demand(compute=compute)
+        streamed = sum(one.dram_write_bytes for one in self.arrays if not one.dram_read_bytes)
+        return Demand(
+            read=traffic.dram_read_bytes.value,
+            write=traffic.dram_write_bytes.value,
+            non_temporal=streamed,
+            l2_l3=traffic.l2_l3_bytes.value,
+            l1_l2=traffic.l1_l2_bytes.value,
+            compute=compute,
+        )
+
+    def parts(self, demand: Demand) -> dict[str, float]:
+        """Return the least seconds that each part of the machine needs, where its roof is known."""
+        ceilings = nearest(self.machine.ceilings, self.threads)
+        times = {"compute": demand.compute}
+        if demand.read is not None and demand.write is not None:
+            times["dram"] = _memory_seconds(demand.read, demand.write, demand.non_temporal, ceilings)
+        for level, moved in (("l3", demand.l2_l3), ("l2", demand.l1_l2)):
+            roofs = [one.value for one in ceilings if one.kind == "bandwidth" and one.level == level]
+            if moved is not None and roofs:
+                times[level] = moved / max(roofs)
+        return {name: time for name, time in times.items() if time}
+
+    def least_seconds(self, demand: Demand) -> float | None:
+        """Return the least seconds in which the roofs allow a demand, or ``None`` without roofs."""
+        return max(self.parts(demand).values(), default=None)
+
+    def gain(self, then: Demand, *, paces: bool = False) -> Gain | None:
+        """Return what a changed demand would gain, or ``None`` if nothing that counts.
+
+        A kernel near its roof keeps its share of it. One that is far from it is held back by something else,
+        and gains no more than the time at their roof of the bytes and FLOPs that go away.
+
+        Parameters
+        ----------
+        then
+            The demand if the advice were followed.
+        paces
+            Whether what goes away sets the pace although no roof shows it, as misses that nothing hides do:
+            then the time goes with the roof whatever the share.
+        """
+        before, after = self.least_seconds(self.demand), self.least_seconds(then)
+        if before is None or after is None:
+            return None
+        factor = before / after
+        if self.seconds is not None and before < PACED * self.seconds and not paces:
+            now, later = self.parts(self.demand), self.parts(then)
+            saved = max(now[name] - later.get(name, 0.0) for name in now)
+            factor = self.seconds / max(after, self.seconds - saved)
+        return self.worth(factor, after)
+
+    def worth(self, factor: float, least_seconds: float) -> Gain | None:
+        """Return a gain with the FLOP/s that the roofs allow in so many seconds, if it counts."""
+        if factor < WORTH:
+            return None
+        return Gain(factor, self.flops / least_seconds if self.flops else None)
+
+
+def nearest(ceilings: Sequence[Ceiling], threads: int) -> tuple[Ceiling, ...]:
+    """Return the ceilings of this number of threads, or of the nearest below it that was measured."""
+    counts = {one.threads for one in ceilings}
+    if not counts:
+        return ()
+    best = max((count for count in counts if count <= threads), default=min(counts))
+    return tuple(one for one in ceilings if one.threads == best)
+
+
+def _memory_seconds(
+    read: float, write: float, non_temporal: float, ceilings: Sequence[Ceiling]
+) -> float | None:
+    """Return the least seconds of these bytes, under the roof of the nearest mix of reads and writes."""
+    roofs = dram_ceilings(ceilings)
+    moved = read + write
+    if not roofs or not moved:
+        return None
+    around = write > 0 and non_temporal > write / 2
+    alike = [one for one in roofs if one.mix in _READ_SHARE and one.mix.endswith("NT") == around]
+    if not alike:
+        return moved / max(one.value for one in roofs)
+    share = read / moved
+    off = min(abs(_READ_SHARE[one.mix] - share) for one in alike)
+    value = max(one.value for one in alike if abs(_READ_SHARE[one.mix] - share) <= off + 1e-9)
+    return moved / value

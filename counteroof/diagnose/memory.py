@@ -1,0 +1,323 @@
+"""Findings about bytes: those a kernel need not move, and those that move more often than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from .. import units
+from ..count.base import ArrayTraffic
+from ..reconcile import TOUCHED
+from . import tiles
+from .base import Facts, Finding, Gain, Shape
+
+PART = 0.05
+"""From this share of the DRAM bytes on, a cause is worth a finding."""
+
+WASTE = 0.2
+"""From this share of the lines that an array touches on, unused bytes are."""
+
+INNER = 3.0
+"""From so many times the lines a kernel touches on, the bytes between two caches are fetched again."""
+
+WRITE_ALLOCATE_RULE = "write-allocate"
+STRUCTS = "array of structs"
+STRIDED = "strided access"
+SCATTERED = "scattered access"
+CAPACITY = "fetched again: capacity"
+CONFLICT = "fetched again: conflict"
+CACHE_TRAFFIC = "fetched again from the next cache"
+
+
+def write_allocate(facts: Facts) -> Iterator[Finding]:
+    """Lines read from memory although all of each is then overwritten."""
+    arrays = [array for array in facts.arrays if _wholly_overwritten(array)]
+    allocated = sum(array.first_write_allocate_bytes or 0 for array in arrays)
+    demand = facts.demand
+    if demand.read is None or demand.write is None or allocated < PART * (demand.read + demand.write):
+        return
+    gain = facts.gain(
+        replace(
+            demand,
+            read=demand.read - allocated,
+            non_temporal=demand.non_temporal + sum(array.dram_write_bytes for array in arrays),
+            l2_l3=_less(demand.l2_l3, 2 * allocated),
+            l1_l2=_less(demand.l1_l2, 2 * allocated),
+        )
+    )
+    if gain is None:
+        return
+    names = _names(arrays)
+    moved = demand.read + demand.write
+    yield _cost(
+        WRITE_ALLOCATE_RULE,
+        f"{_part(allocated, moved)} are lines of {names} that are read only to be overwritten",
+        f"write {names} with non-temporal stores (or zero its lines first, where the processor can), if no "
+        "cache is to hold it for a reader soon after",
+        gain,
+        {"write-allocate bytes": allocated, "DRAM bytes": moved},
+    )
+
+
+def _wholly_overwritten(array: ArrayTraffic) -> bool:
+    """Return whether non-temporal stores would do: each line is stored to once, whole, and not read again."""
+    allocated, stored = array.first_write_allocate_bytes, array.touched_write_bytes
+    if not allocated or not stored:
+        return False
+    once = array.dram_read_bytes - array.unique_read_bytes <= PART * array.dram_read_bytes
+    whole = (array.unused_bytes or 0) <= 0.02 * stored + 128
+    # first touched by a load: not only overwritten
+    loaded = array.touched_read_bytes or 0
+    return once and whole and loaded <= 0.02 * stored and array.dram_write_bytes >= 0.5 * stored
+
+
+def partly_used_lines(facts: Facts) -> Iterator[Finding]:
+    """Lines of which the program never touches a large part: arrays of structs, strides."""
+    demand = facts.demand
+    if demand.read is None or demand.write is None:
+        return
+    for array in facts.arrays:
+        unused = _unused(facts, array)
+        wasted = unused * (array.dram_read_bytes + array.dram_write_bytes)
+        if unused < WASTE or wasted < PART * (demand.read + demand.write):
+            continue
+        gain = facts.gain(
+            replace(
+                demand,
+                read=demand.read - unused * array.dram_read_bytes,
+                write=demand.write - unused * array.dram_write_bytes,
+                l2_l3=_less(demand.l2_l3, 2 * unused * array.dram_read_bytes),
+                l1_l2=_less(demand.l1_l2, wasted),
+            ),
+            paces=True,
+        )
+        if gain is None:
+            continue
+        yield _partly_used(facts, array, 1 - unused, wasted, gain)
+
+
+def _unused(facts: Facts, array: ArrayTraffic) -> float:
+    """Return the share of the lines of an array that is not used, 0 if that is not known.
+
+    Wide loads touch what lies between the members of a struct; then the claim tells what was not needed.
+    """
+    lines = (array.touched_read_bytes or 0) + (array.touched_write_bytes or 0)
+    if not lines or array.unused_bytes is None:
+        return 0.0
+    if array.unused_bytes < WASTE * lines and array.bytes and array.touched_read_bytes == lines:
+        beyond = facts.causes(TOUCHED).get(None, 0) / array.bytes
+        if _members(facts, facts.shape(array.name), 1 - beyond) is not None:
+            return beyond
+    return array.unused_bytes / lines
+
+
+def _partly_used(facts: Facts, array: ArrayTraffic, used: float, wasted: float, gain: Gain) -> Finding:
+    evidence = {"share of the lines used": round(used, 4), "unused bytes moved": round(wasted)}
+    lost = f"{units.byte_count(wasted)} of it cross for nothing"
+    shape = facts.shape(array.name)
+    members = _members(facts, shape, used)
+    if shape is not None and members is not None:
+        size = shape.extents[-1] * shape.element_bytes
+        touched = (array.unused_bytes or 0) < WASTE * (array.touched_read_bytes or 0)
+        whose = "the claim needs" if touched else "used are"
+        return _cost(
+            STRUCTS,
+            f"{array.name} is an array of structs of {shape.extents[-1]} members ({size} B), of which "
+            f"{whose} {members}: {units.percent(used)} of each line; {lost}",
+            f"store the members that are used together in arrays of their own (struct of arrays), or in a "
+            f"struct of {members}",
+            gain,
+            {**evidence, "members": shape.extents[-1], "members used": members},
+        )
+    return _cost(
+        STRIDED,
+        f"of the lines of {array.name} that move, {units.percent(used)} is used; {lost}",
+        f"put what is used of {array.name} side by side, or let the innermost loop take neighbours",
+        gain,
+        evidence,
+    )
+
+
+def _members(facts: Facts, shape: Shape | None, used: float) -> int | None:
+    """Return how many members of each struct are used, if rows of the array may be structs."""
+    if shape is None or len(shape.extents) < 2:
+        return None
+    members = shape.extents[-1]
+    if not members >= 2 or members * shape.element_bytes > 4 * facts.line_bytes:
+        return None
+    count = used * members
+    whole = round(count)
+    return whole if 0 < whole < members and abs(count - whole) < 0.05 else None
+
+
+def fetched_again(facts: Facts) -> Iterator[Finding]:
+    """Lines that memory delivers more than once in a call, by why: stride, indices, capacity, sets."""
+    demand = facts.demand
+    if demand.read is None or demand.write is None:
+        return
+    by_reason: dict[str, list[ArrayTraffic]] = {}
+    for array in facts.arrays:
+        if _again(facts, array) >= PART * (demand.read + demand.write) / 2:
+            by_reason.setdefault(_reason(facts, array), []).append(array)
+    for rule, arrays in by_reason.items():
+        again = sum(_again(facts, array) for array in arrays)
+        read = sum(array.dram_read_bytes - array.unique_read_bytes for array in arrays)
+        written = sum(array.dram_write_bytes - array.unique_write_bytes for array in arrays)
+        if again < PART * (demand.read + demand.write):
+            continue
+        then = replace(
+            demand,
+            read=demand.read - read,
+            write=demand.write - written,
+            l2_l3=_less(demand.l2_l3, 2 * read),
+            l1_l2=_less(demand.l1_l2, read + written),
+        )
+        gain = facts.gain(then, paces=rule != CAPACITY)
+        if gain is None:
+            continue
+        moved = demand.read + demand.write
+        times = max(_fetches(array) for array in arrays)
+        yield _cost(
+            rule,
+            f"{_part(again, moved)} move again: {_said(facts, rule, arrays, times)}",
+            tiles.advice(facts, rule, [array.name for array in arrays], times),
+            gain,
+            {"bytes moved again": again, "DRAM bytes": round(moved), "fetches of a line": round(times, 3)},
+        )
+
+
+def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> str:
+    names, fetched = _names(arrays), f"{times:.1f} times"
+    line = facts.line_bytes
+    if rule == STRIDED:
+        return (
+            f"{names} is walked across its lines, and each of them comes {fetched}, "
+            f"for {line / times:.0f} of its {line} B"
+        )
+    if rule == SCATTERED:
+        return (
+            f"each line of {names} comes {fetched}, for some {line / times:.0f} B of {line} that an index "
+            "asks for"
+        )
+    if rule == CONFLICT:
+        return (
+            f"the cache would keep the lines of {names} if any could stand anywhere, but they share few sets "
+            f"and push each other out; each comes {fetched}"
+        )
+    return (
+        f"between two uses of a line of {names} more than the {units.binary_bytes(facts.last_bytes)} of "
+        f"cache pass; each comes {fetched}"
+    )
+
+
+def _again(facts: Facts, array: ArrayTraffic) -> int:
+    """Return the bytes of an array that moved more than once."""
+    read = array.dram_read_bytes - array.unique_read_bytes
+    return read + array.dram_write_bytes - array.unique_write_bytes
+
+
+def _fetches(array: ArrayTraffic) -> float:
+    """Return how often each line of an array was read, of those that were."""
+    return array.dram_read_bytes / array.unique_read_bytes if array.unique_read_bytes else 1.0
+
+
+def _reason(facts: Facts, array: ArrayTraffic) -> str:
+    """Return the rule that explains why the lines of an array come again."""
+    shape = facts.shape(array.name)
+    if shape is not None and _indexed(facts, shape):
+        return SCATTERED
+    conflict = array.again_conflict_bytes or 0
+    again = array.dram_read_bytes - array.unique_read_bytes
+    if shape is not None and conflict > again / 2 and tiles.meets(facts, shape):
+        return CONFLICT
+    if shape is not None and _fetches(array) >= 0.6 * facts.line_bytes / shape.element_bytes > 1:
+        return STRIDED
+    return CAPACITY
+
+
+def _indexed(facts: Facts, shape: Shape) -> bool:
+    """Return whether an array of numbers may be read through an array of integers that is read in order."""
+    if shape.integer:
+        return False
+    return any(
+        one.integer and other.dram_read_bytes and not other.dram_write_bytes
+        for one in facts.shapes
+        for other in facts.arrays
+        if other.name == one.name
+    )
+
+
+def cache_traffic(facts: Facts) -> Iterator[Finding]:
+    """Lines that come again from the next cache, where that sets the pace or lines of few sets do it."""
+    touched = sum((one.touched_read_bytes or 0) + (one.touched_write_bytes or 0) for one in facts.arrays)
+    demand, parts = facts.demand, facts.parts(facts.demand)
+    if not touched or not parts:
+        return
+    slowest = max(parts, key=lambda name: parts[name])
+    for number, level, moved, ways in (
+        (1, "l3", demand.l2_l3, tiles.ways_across(facts, 1)),
+        (0, "l2", demand.l1_l2, tiles.ways_across(facts, 0)),
+    ):
+        if moved is None or moved < INNER * ways * touched or len(facts.caches) <= number + 1:
+            continue
+        crowded = [one for one in facts.shapes if tiles.crowded(facts, number, one)]
+        if not crowded and level != slowest:
+            continue
+        then = replace(demand, **{"l2_l3" if level == "l3" else "l1_l2": float(ways * touched)})
+        gain = facts.gain(then, paces=bool(crowded))
+        if gain is None:
+            continue
+        yield _inner(facts, number, moved, touched, crowded, gain)
+        return
+
+
+def _inner(
+    facts: Facts, number: int, moved: float, touched: int, crowded: list[Shape], gain: Gain
+) -> Finding:
+    cache, below = facts.caches[number], facts.caches[number + 1]
+    said = (
+        f"{units.byte_count(moved)} pass between {cache.name} and {below.name}, {moved / touched:.0f} times "
+        f"the {units.byte_count(touched)} of lines that the kernel touches"
+    )
+    evidence = {f"bytes {cache.name} - {below.name}": round(moved), "bytes of lines touched": touched}
+    if crowded:
+        shape = crowded[0]
+        lines, room = tiles.column(shape), tiles.room(facts, number, shape) or 0
+        said += (
+            f": rows of {shape.name} are {tiles.pitch_text(shape)} apart, a power of two, so the {lines} "
+            f"lines of a column meet in {room} places of {cache.name}, which is large enough for them"
+        )
+        evidence |= {"lines of a column": lines, "lines that find room": room}
+        return _cost(CONFLICT, said, tiles.padding(facts, shape), gain, evidence)
+    indexed = [shape for shape in facts.shapes if _indexed(facts, shape)]
+    if indexed:
+        # arrays as long as an index are likely read beside it
+        lengths = {shape.bytes // shape.element_bytes for shape in facts.shapes if shape.integer}
+        stored = {one.name for one in facts.arrays if one.touched_write_bytes}
+        read = [shape for shape in indexed if shape.name not in stored]
+        others = [shape for shape in read if shape.bytes // shape.element_bytes not in lengths]
+        names = ", ".join(shape.name for shape in others or read)
+        said += f", for parts of lines of {names} that an index asks for"
+        return _cost(SCATTERED, said, tiles.advice(facts, SCATTERED, [names], 1), gain, evidence)
+    return _cost(CACHE_TRAFFIC, said, tiles.blocks(facts, number), gain, evidence)
+
+
+def _less(value: float | None, bytes_: float) -> float | None:
+    return None if value is None else max(value - bytes_, 0.0)
+
+
+def _part(part: float, whole: float) -> str:
+    return f"{units.byte_count(part)} of {units.byte_count(whole)} ({units.percent(part / whole)})"
+
+
+def _names(arrays: list[ArrayTraffic]) -> str:
+    return ", ".join(array.name for array in arrays)
+
+
+def _cost(
+    rule: str, message: str, try_: str, gain: Gain, evidence: Mapping[str, float | int | str]
+) -> Finding:
+    return Finding(rule, "cost", message, try_, gain.factor, gain.attainable, evidence)
+
+
+RULES = (write_allocate, partly_used_lines, fetched_again, cache_traffic)

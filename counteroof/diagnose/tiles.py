@@ -1,0 +1,190 @@
+"""Advice from geometry: the padding that spreads a column over the sets, the tile that a cache can hold."""
+
+from __future__ import annotations
+
+import math
+
+from .. import units
+from .base import Facts, Shape
+
+PAGE = 4096
+"""Bytes within which addresses choose sets; beyond, pages lie anywhere in memory."""
+
+FILLED = 0.5
+"""Part of a cache that a tile may fill: the rest is for what else is used meanwhile."""
+
+
+def pitch(facts: Facts, shape: Shape) -> int | None:
+    """Return the power of two that divides the distance of rows, if it is large enough to crowd sets."""
+    if len(shape.extents) < 2 or shape.extents[-2] < 2:
+        return None
+    distance = shape.extents[-1] * shape.element_bytes
+    power = distance & -distance
+    return power if power >= 4 * facts.line_bytes else None
+
+
+def meets(facts: Facts, shape: Shape) -> bool:
+    """Return whether the lines of a column can crowd the sets of the last cache: more rows than ways."""
+    return pitch(facts, shape) is not None and column(shape) > facts.caches[-1].ways
+
+
+def pitch_text(shape: Shape) -> str:
+    """Return the distance of rows in words."""
+    return units.binary_bytes(shape.extents[-1] * shape.element_bytes)
+
+
+def column(shape: Shape) -> int:
+    """Return how many lines a walk down one column touches."""
+    return shape.extents[-2]
+
+
+def room(facts: Facts, number: int, shape: Shape) -> int | None:
+    """Return for how many lines of a column a cache has room, as far as the distance of rows decides."""
+    power = pitch(facts, shape)
+    if power is None:
+        return None
+    cache = facts.caches[number]
+    way = cache.bytes // cache.ways
+    # bits of the set number above the page are those of the frame, which is anywhere
+    step = min(power, PAGE if way > PAGE else way)
+    return max(way // step, 1) * cache.ways
+
+
+def crowded(facts: Facts, number: int, shape: Shape) -> bool:
+    """Return whether a column of an array would fit a cache but for the few sets its lines are in.
+
+    Only an array whose lines come once for each of their elements, as in one walk down all columns.
+    """
+    places = room(facts, number, shape)
+    if places is None or facts.caches[number].hashed:
+        return False
+    lines = column(shape)
+    if not places < lines <= FILLED * facts.caches[number].bytes / facts.line_bytes * 1.5:
+        return False
+    moved = facts.demand.l1_l2 if number == 0 else facts.demand.l2_l3
+    touched = sum((one.touched_read_bytes or 0) + (one.touched_write_bytes or 0) for one in facts.arrays)
+    if moved is None or not touched:
+        return False
+    elements = facts.line_bytes / shape.element_bytes
+    return 0.5 * elements <= moved / touched / ways_across(facts, number) <= 1.2 * elements
+
+
+def ways_across(facts: Facts, number: int) -> int:
+    """Return how often a line that is only read crosses below a cache: twice if victims fill the next one."""
+    below = number + 1
+    return 2 if below < len(facts.caches) and facts.caches[below].fill == "victim" else 1
+
+
+def padding(facts: Facts, shape: Shape) -> str:
+    """Return how to lengthen the rows of an array."""
+    more = max(facts.line_bytes // shape.element_bytes, 1)
+    row, longer = shape.extents[-1], shape.extents[-1] + more
+    return (
+        f"lengthen each row of {shape.name} by one line, from {row} to {longer} elements "
+        f"({units.binary_bytes(longer * shape.element_bytes)}), or walk along the rows"
+    )
+
+
+def advice(facts: Facts, rule: str, names: list[str], times: float) -> str:
+    """Return what stops lines from being fetched again, with sizes from the caches."""
+    shapes = [shape for name in names if (shape := facts.shape(name)) is not None]
+    text = ", ".join(names)
+    if rule == "scattered access":
+        return (
+            f"sort or bucket the indices, or renumber, so that what is used of {text} together lies "
+            f"together; work through {text} in parts of at most "
+            f"{units.binary_bytes(int(FILLED * facts.last_bytes))}; "
+            "a smaller element type puts more of them into a line"
+        )
+    if rule == "fetched again: conflict" and shapes:
+        return padding(facts, shapes[0])
+    if rule == "strided access" and shapes:
+        return _interchange(facts, shapes, text)
+    return _layers(facts, shapes, text, times)
+
+
+def _interchange(facts: Facts, shapes: list[Shape], text: str) -> str:
+    """Return the order of loops, or the tile where another array needs the other order."""
+    element = shapes[0].element_bytes
+    first = facts.caches[0]
+    others = [
+        one for one in facts.shapes if one.name not in {shape.name for shape in shapes} and _matrix(one)
+    ]
+    side = _power_below(math.sqrt(FILLED * first.bytes / (2 * element)))
+    if others:
+        return (
+            f"work in tiles of {side} x {side} elements, so that the lines of {text} and of "
+            f"{', '.join(one.name for one in others)} stay in {first.name} until all of each is used"
+        )
+    lines = int(FILLED * facts.caches[-1].bytes / facts.line_bytes)
+    return (
+        f"exchange the loops, so that the innermost one runs along the rows of {text}; or take at most "
+        f"{lines:_} rows at a time, whose lines stay in {facts.caches[-1].name}"
+    )
+
+
+def _matrix(shape: Shape) -> bool:
+    return sum(extent > 1 for extent in shape.extents) > 1
+
+
+def _layers(facts: Facts, shapes: list[Shape], text: str, times: float) -> str:
+    """Return the layer condition of arrays that are swept more than once, and the tile that meets it."""
+    last = facts.caches[-1] if facts.caches else None
+    if last is None:
+        return f"use each part of {text} again before the next one"
+    budget = FILLED * facts.last_bytes
+    planes = [shape for shape in shapes if _matrix(shape)]
+    layers = math.ceil(times - 0.05) + 1
+    if planes and (shape := max(planes, key=lambda one: one.bytes)):
+        layer = shape.bytes // shape.extents[0]
+        if len(shape.extents) > 2 and layers * layer > budget:
+            return (
+                f"tile the inner loops: {layers} layers of {text} ({units.binary_bytes(layer)} each) would "
+                f"have to stay in {last.name}; {layers} x {len(shapes)} x tile bytes <= "
+                f"{units.binary_bytes(int(budget))} holds for layers of at most "
+                f"{units.binary_bytes(int(budget / layers / len(shapes)))}"
+            )
+        column = sum(one.bytes // one.extents[-1] for one in facts.shapes if _matrix(one))
+        whole = max(facts.line_bytes // shape.element_bytes, 1)
+        if len(shape.extents) == 2 and shape.extents[0] > 2 and column:
+            width = int(budget / column) // whole * whole
+            if width:
+                return (
+                    "do all passes over a strip of columns before the next strip: strips of at most "
+                    f"{width} columns of all {sum(map(_matrix, facts.shapes))} arrays fill half of the "
+                    f"{units.binary_bytes(facts.last_bytes)} of cache"
+                )
+    return (
+        f"do more with each part of {text} before the next one: parts of at most "
+        f"{units.binary_bytes(int(budget))} of all that is used meanwhile stay in cache; fewer passes (fused "
+        "loops, a higher radix) fetch less often"
+    )
+
+
+def blocks(facts: Facts, number: int) -> str:
+    """Return the block that a cache can hold of every matrix of a kernel."""
+    cache = facts.caches[number]
+    matrices = [shape for shape in facts.shapes if _matrix(shape)]
+    if len({shape.extents for shape in matrices}) != 1 or len(matrices) < 2:
+        below = facts.caches[number + 1]
+        between = [one for one in facts.shapes if FILLED * cache.bytes < one.bytes <= below.bytes]
+        what = ", ".join(f"{one.name} ({units.binary_bytes(one.bytes)})" for one in between)
+        room = units.binary_bytes(int(FILLED * cache.bytes))
+        return (
+            "take less at a time (shorter loops inside, blocks), so that no more than "
+            f"{room} are in use until they are used again"
+            + (f": {what} fit {below.name}, but not {cache.name}" if between else "")
+        )
+    element = max(shape.element_bytes for shape in matrices)
+    side = _power_below(math.sqrt(FILLED * cache.bytes / (len(matrices) * element)))
+    return (
+        f"block the loops so that what is used again stays in {cache.name}: blocks of {side} x {side} "
+        f"of {', '.join(shape.name for shape in matrices)} take "
+        f"{units.binary_bytes(len(matrices) * side * side * element)} of its "
+        f"{units.binary_bytes(cache.bytes)}"
+    )
+
+
+def _power_below(value: float) -> int:
+    """Return the largest power of two that is not above a value."""
+    return 1 << max(int(math.log2(max(value, 1.0))), 0)

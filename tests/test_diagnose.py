@@ -1,0 +1,307 @@
+"""Rules on results written by hand: what each must say, and when it must be silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counteroof.count.base import FlopClass
+from counteroof.diagnose import Finding, arithmetic, findings, memory
+from counteroof.diagnose.base import Facts, Shape
+from counteroof.reconcile import dram_bytes, ledger
+from counteroof.roofline import Observation, place
+from tests import factories
+from tests.factories import N, bandwidth, compute, measurement, modelled, traffic
+
+CEILINGS = (
+    bandwidth("DRAM read", 40, mix="read"),
+    bandwidth("DRAM copy", 60, mix="copy"),
+    bandwidth("DRAM triad", 56, mix="triad"),
+    bandwidth("DRAM copy NT", 50, mix="copy NT"),
+    bandwidth("DRAM triad NT", 48, mix="triad NT"),
+    bandwidth("L2-L3 copy", 200, level="l3", mix="copy"),
+    bandwidth("L1-L2 copy", 400, level="l2", mix="copy"),
+    compute("f64 AVX-512 FMA", 128, "f64", mix="FMA"),
+    compute("f64 AVX-512 ADD+MUL 1:1", 64, "f64", mix="ADD+MUL 1:1", fma=False),
+    compute("f64 AVX-512 DIV", 4, "f64", mix="DIV", fma=None),
+    compute("f64 AVX-512 SQRT", 3, "f64", mix="SQRT", fma=None),
+    compute("f64 AVX2 FMA", 64, "f64", "AVX2", mix="FMA"),
+    compute("f64 scalar FMA", 16, "f64", "scalar", mix="FMA"),
+    compute("f64 scalar DIV", 1, "f64", "scalar", mix="DIV", fma=None),
+)
+MACHINE = factories.machine(CEILINGS)
+CACHED = {"first_write_allocate_bytes": 0, "unused_bytes": 0, "touched_write_bytes": 0}
+
+
+def read(name: str, size: int, **fields: int | None) -> Any:
+    """Return an array that is read once, whole."""
+    return traffic(name, read=size, size=size, **{**CACHED, "touched_read_bytes": size, **fields})
+
+
+def written(name: str, size: int, **fields: int | None) -> Any:
+    """Return an array that ordinary stores overwrite once, whole."""
+    own = {"first_write_allocate_bytes": size, "touched_read_bytes": 0, "touched_write_bytes": size}
+    return traffic(name, read=size, write=size, allocate=size, size=size, **{**CACHED, **own, **fields})
+
+
+def facts(*arrays: Any, shapes: tuple[Shape, ...] = (), **fields: Any) -> Facts:
+    """Return the facts of a kernel with these arrays; what it computes is 2 N fused FLOPs in wide vectors."""
+    counted = fields.pop("counted", None) or measurement(
+        2 * N, arrays, **{name: fields.pop(name) for name in ("l1_l2_bytes", "l2_l3_bytes") if name in fields}
+    )
+    seconds, declared = fields.get("seconds"), fields.get("declared_bytes")
+    moved = dram_bytes(counted).value
+    observation = Observation(seconds, counted.flops.value, moved, "f64")
+    values: dict[str, Any] = {
+        "machine": MACHINE,
+        "shapes": shapes,
+        "counted": counted,
+        "traffic": counted,
+        "placement": place(observation, CEILINGS),
+        "ledger": ledger(declared, counted),
+        **fields,
+    }
+    return Facts(**values)
+
+
+def rules(found: Facts) -> list[str]:
+    return [one.rule for one in findings(found)]
+
+
+def only(found: Facts, rule: str) -> Finding:
+    (one,) = [one for one in findings(found) if one.rule == rule]
+    return one
+
+
+TRIAD = (written("a", 8 * N), read("b", 8 * N), read("c", 8 * N))
+
+
+# Write-allocate
+
+
+def test_lines_that_are_overwritten_whole_need_not_be_read() -> None:
+    one = only(facts(*TRIAD), "write-allocate")
+    # 32 bytes an element at the copy's and triad's roofs against 24 at that of a triad without
+    assert one.gain == pytest.approx((32 / 56) / (24 / 48))
+    assert one.attainable == pytest.approx(2 / 24 * 48e9)
+    assert one.evidence == {"write-allocate bytes": 8 * N, "DRAM bytes": 32 * N}
+    assert "160 MB of 640 MB (25 %)" in one.message
+    assert "non-temporal" in one.try_
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        read("a", 8 * N),
+        # around the caches already
+        traffic("a", write=8 * N, size=8 * N, **{**CACHED, "touched_write_bytes": 8 * N}),
+        # half of each line alone is written
+        written("a", 8 * N, unused_bytes=4 * N),
+        # read again on the way back
+        written("a", 8 * N, unique_read_bytes=4 * N, first_write_allocate_bytes=4 * N),
+        # loaded before it is stored to
+        written("a", 8 * N, touched_read_bytes=8 * N, first_write_allocate_bytes=0),
+    ],
+)
+def test_other_arrays_need_their_reads(array: Any) -> None:
+    assert "write-allocate" not in rules(facts(array, read("b", 8 * N)))
+
+
+def test_a_kernel_that_arithmetic_holds_back_gains_nothing_from_fewer_bytes() -> None:
+    busy = measurement(2000 * N, TRIAD)
+    assert rules(facts(counted=busy)) == []
+
+
+def test_far_from_the_roof_only_the_time_of_the_bytes_is_gained() -> None:
+    # 32 N bytes take 11.4 ms at the roof, 24 N 10 ms
+    one = only(facts(*TRIAD, seconds=0.0228 * 2), "write-allocate")
+    assert one.gain == pytest.approx(0.0456 / (0.0456 - (32 * N / 56e9 - 24 * N / 48e9)))
+
+
+# Lines used in part
+
+
+BODIES = Shape("bodies", "f64", 8, (N, 8), ("n", "8"))
+
+
+def test_an_array_of_structs_is_named_with_its_members() -> None:
+    one = only(facts(read("bodies", 64 * N, unused_bytes=40 * N), shapes=(BODIES,)), "array of structs")
+    assert "of 8 members (64 B), of which used are 3: 38 % of each line" in one.message
+    assert one.gain == pytest.approx(64 / 24)
+    assert one.evidence["members used"] == 3
+
+
+def test_wide_loads_touch_members_that_the_claim_does_not_need() -> None:
+    bodies = read("bodies", 64 * N, touched_bytes=64 * N)
+    one = only(facts(bodies, shapes=(BODIES,), declared_bytes=24 * N), "array of structs")
+    assert "of which the claim needs 3" in one.message
+    # nothing declared, nothing known of what was needed
+    assert rules(facts(bodies, shapes=(BODIES,))) == []
+
+
+def test_gaps_between_what_is_used_are_strides() -> None:
+    assert rules(facts(read("a", 64 * N, unused_bytes=32 * N))) == ["strided access"]
+
+
+def test_lines_that_are_used_whole_are_no_finding() -> None:
+    assert rules(facts(read("a", 64 * N, unused_bytes=N), shapes=(BODIES,))) == []
+
+
+# Fetched again
+
+
+def again(name: str, size: int, times: int, **fields: int | None) -> Any:
+    """Return an array each of whose lines is read so many times."""
+    more = {"unique_read_bytes": size, "again_capacity_bytes": (times - 1) * size, "again_conflict_bytes": 0}
+    return replace(read(name, size), dram_read_bytes=times * size, **{**more, **fields})
+
+
+def test_a_walk_down_columns_fetches_each_line_once_an_element() -> None:
+    matrix = Shape("a", "f64", 8, (N // 16, 16), ("rows", "cols"))
+    one = only(facts(again("a", 8 * N, 8), shapes=(matrix,)), "strided access")
+    assert one.gain == pytest.approx(8)
+    assert "comes 8.0 times, for 8 of its 64 B" in one.message
+    assert "exchange the loops" in one.try_
+
+
+def test_passes_over_more_than_the_cache_are_capacity() -> None:
+    matrix = Shape("a", "f64", 8, (1024, N // 1024), ("rows", "cols"))
+    one = only(facts(again("a", 8 * N, 2), shapes=(matrix,)), "fetched again: capacity")
+    assert one.gain == pytest.approx(2)
+    assert one.evidence["fetches of a line"] == 2
+
+
+def test_layers_that_do_not_fit_are_tiled() -> None:
+    cube = Shape("x", "f64", 8, (20, 2000, 2000), ("n", "m", "m"))
+    one = only(facts(again("x", cube.bytes, 3), shapes=(cube,)), "fetched again: capacity")
+    # half of L3 and L2 together, for four layers
+    assert "4 layers of x (30.5 MiB each) would have to stay in L3" in one.try_
+    assert "layers of at most 4.12 MiB" in one.try_
+
+
+def test_an_index_makes_lines_come_for_parts_of_them() -> None:
+    shapes = (Shape("table", "f64", 8, (N,), ("n",)), Shape("index", "i32", 4, (N,), ("n",)))
+    found = facts(again("table", 8 * N, 5), read("index", 4 * N), shapes=shapes)
+    one = only(found, "scattered access")
+    assert one.gain == pytest.approx((40 + 4) / (8 + 4))
+    assert "sort or bucket the indices" in one.try_
+
+
+def test_rows_a_power_of_two_apart_push_each_other_out() -> None:
+    square = Shape("a", "f64", 8, (4096, 4096), ("n", "n"))
+    array = again("a", square.bytes, 2, again_capacity_bytes=0, again_conflict_bytes=square.bytes)
+    one = only(facts(array, shapes=(square,)), "fetched again: conflict")
+    assert "from 4096 to 4104 elements" in one.try_
+    odd = Shape("a", "f64", 8, (4096, 4104), ("n", "n"))
+    padded = again("a", odd.bytes, 2, again_capacity_bytes=0, again_conflict_bytes=odd.bytes)
+    assert rules(facts(padded, shapes=(odd,))) == ["fetched again: capacity"]
+
+
+def test_what_is_read_once_is_not_fetched_again() -> None:
+    assert rules(facts(read("a", 8 * N), shapes=(Shape("a", "f64", 8, (N,), ("n",)),))) == []
+
+
+# Between caches
+
+
+def walk(row: int, l2_l3: int) -> Facts:
+    shape = Shape("a", "f64", 8, (4096, row), ("n", "ld"))
+    return facts(
+        read("a", shape.bytes),
+        shapes=(shape,),
+        l1_l2_bytes=modelled(8 * shape.bytes),
+        l2_l3_bytes=modelled(l2_l3),
+    )
+
+
+def test_a_column_that_would_fit_but_for_its_sets_is_a_conflict() -> None:
+    size = 8 * 4096 * 4096
+    one = only(walk(4096, 16 * size), "fetched again: conflict")
+    assert "meet in 256 places of L2" in one.message
+    assert "from 4096 to 4104" in one.try_
+    assert "fetched again: conflict" not in rules(walk(4096, 2 * size))
+    assert "fetched again: conflict" not in rules(walk(4104, 16 * size))
+
+
+def test_traffic_between_caches_is_a_finding_where_it_sets_the_pace() -> None:
+    shape = Shape("b", "f64", 8, (512, 512), ("n", "n"))
+    size, shapes = shape.bytes, (shape, replace(shape, name="c"))
+    many = {"l1_l2_bytes": modelled(0), "l2_l3_bytes": modelled(2000 * size)}
+    one = only(
+        facts(replace(read("b", size), dram_read_bytes=0), shapes=shapes, **many), memory.CACHE_TRAFFIC
+    )
+    assert one.gain is not None
+    assert "blocks of 128 x 128 of b, c take 256 KiB of its 1 MiB" in one.try_
+    few = {"l1_l2_bytes": modelled(0), "l2_l3_bytes": modelled(2 * size)}
+    assert rules(facts(read("b", size), shapes=(shape,), **few)) == []
+
+
+# Arithmetic
+
+
+def classes(*kinds: tuple[int, str, int]) -> Facts:
+    """Return the facts of a kernel that moves nothing and executes these FLOPs: width, operation, number."""
+    by = tuple(FlopClass("f64", width, op, number) for width, op, number in kinds)
+    total = sum(number for _, _, number in kinds)
+    counted = measurement(total, (replace(read("a", 64), dram_read_bytes=0),), flops_by=by)
+    return facts(counted=counted)
+
+
+def test_single_numbers_are_not_vectorised() -> None:
+    one = only(classes((0, "fma", 10**9)), arithmetic.NOT_VECTORISED)
+    assert one.gain == pytest.approx(128 / 16)
+    assert "100 % of the FLOPs" in one.message
+    assert "AVX-512 has 8 at a time" in one.message
+
+
+def test_half_vectors_are_narrow() -> None:
+    assert only(classes((256, "fma", 10**9)), arithmetic.NARROW).gain == pytest.approx(2)
+
+
+def test_products_and_sums_can_be_fused() -> None:
+    one = only(classes((512, "mul", 10**9), (512, "add", 10**9)), arithmetic.NO_FMA)
+    assert one.gain == pytest.approx(2)
+    # sums alone have nothing to be fused with
+    assert rules(classes((512, "add", 10**9))) == []
+
+
+def test_divisions_that_take_the_time_are_named() -> None:
+    one = only(classes((512, "fma", 10**9), (512, "div", 10**9), (512, "sqrt", 10**8)), arithmetic.DIVISION)
+    assert "divisions and square roots" in one.try_
+    assert one.evidence["divisions"] == 10**9
+    assert rules(classes((512, "fma", 10**9), (512, "div", 10**6))) == []
+
+
+def test_wide_fused_arithmetic_is_fine() -> None:
+    assert rules(classes((512, "fma", 10**9))) == []
+
+
+def test_memory_bounds_what_vectors_gain() -> None:
+    by = (FlopClass("f64", 0, "fma", 2 * N),)
+    counted = measurement(2 * N, (read("a", 8 * N),), flops_by=by)
+    assert rules(facts(counted=counted)) == []
+
+
+def test_lanes_that_a_mask_switches_off_are_told() -> None:
+    busy = classes((512, "fma", 10**9)).counted
+    assert busy is not None
+    half = replace(busy, issued_flops=factories.instrumented(2 * 10**9))
+    assert only(facts(counted=half), arithmetic.LANES_OFF).gain == pytest.approx(2)
+
+
+# All rules
+
+
+def test_what_gains_most_comes_first() -> None:
+    matrix = Shape("a", "f64", 8, (N // 16, 16), ("rows", "cols"))
+    found = findings(facts(again("a", 8 * N, 8), written("b", 24 * N), shapes=(matrix,)))
+    assert [one.rule for one in found] == ["strided access", "write-allocate"]
+    gains = [one.gain or 0 for one in found]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_without_numbers_the_rules_are_silent() -> None:
+    assert findings(Facts(machine=MACHINE)) == ()
+    assert findings(Facts(machine=factories.machine(()), counted=factories.triad())) == ()
