@@ -149,7 +149,8 @@ def test_every_plan_makes_instructions_that_can_be_encoded(arena: Arena) -> None
 
 
 def test_all_kinds_of_patterns_appear(arena: Arena) -> None:
-    blocks = [random_block(seed, arena, NO_FAULTS) for seed in range(1500)]  # the rarest in one of some hundred
+    # the rarest is in one of some hundred
+    blocks = [random_block(seed, arena, NO_FAULTS) for seed in range(1500)]
     code = [i for block in blocks for i in code_of(block)]
     seen = {MNEMONICS[i.mnemonic] for i in code}
     assert seen.issuperset(

@@ -27,7 +27,8 @@ def test_dgemm_executes_2_n_cubed_flops_and_moves_its_matrices() -> None:
     assert written is not None
     assert 24e6 <= read + written <= 40e6
     by_name = {array.name: array for array in measurement.arrays}
-    for name in "ab":  # once; but for a few lines that the sets, or the kernel for another processor, fetch again
+    # once; but for a few lines that the sets, or the kernel for another processor, fetch again
+    for name in "ab":
         assert 0 <= by_name[name].dram_read_bytes - MATRIX < 0.01 * MATRIX
     assert by_name["c"].dram_write_bytes == pytest.approx(MATRIX, rel=0.05)
 
