@@ -139,6 +139,46 @@ class InstructionTraffic:
     """Lines written to memory that it had made dirty."""
 
 
+@dataclass(frozen=True)
+class ChainLink:
+    """One operation of a chain: its instruction, and the cycles from what it waits for to its result."""
+
+    text: str
+    cycles: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopChain:
+    """A loop of which every pass waits for the one before, and how long that takes at least.
+
+    Follows from the flow of data in the loop's most frequent path and from a table of latencies; what the
+    processor runs side by side has been taken off.
+    """
+
+    library: str
+    address: int
+    """Of its first instruction; the distance from where the library was loaded."""
+    symbol: str | None = None
+    file: str | None = None
+    line: int | None = None
+    passes: int = 0
+    """How often the path was gone through, on the busiest thread."""
+    entries: int = 1
+    """How often, at most, the loop was come to from elsewhere; each time a new chain begins."""
+    blocks: int = 1
+    instructions: int = 0
+    """Of one pass."""
+    flops: int = 0
+    """Of one pass, all lanes active."""
+    cycles: float = 0
+    """Of one pass, along the chain."""
+    demanded_cycles: float = 0
+    """Of all passes: those of the chain, less what chains that begin anew can overlap."""
+    through_memory: bool = False
+    """Whether part of the chain is a number that is stored and loaded again."""
+    links: tuple[ChainLink, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class LineTraffic:
     """What one line of source code did in one call; all instructions compiled from it, inlined or not.
@@ -192,6 +232,10 @@ class Measurement:
     lines: tuple[LineTraffic, ...] = ()
     instruction_table: tuple[InstructionTraffic, ...] = ()
     """Both add up to the totals."""
+    chains: tuple[LoopChain, ...] = ()
+    """Loops whose passes wait for each other, those that demand most cycles first."""
+    latencies: str | None = None
+    """Whose latencies the chains were computed with, and how these are known; ``None``: there are none."""
     slowdown: float | None = None
     """Seconds of the counted call over seconds of the native call."""
     notes: tuple[str, ...] = field(default=())

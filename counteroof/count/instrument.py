@@ -50,6 +50,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         If the kernel contains something the engine cannot run, or faults under it.
     """
     from ..instrument.engine import Engine, xsave_bytes
+    from ..instrument.latencies import here
+    from .chains import loop_chains
 
     machine: Machine = options["machine"]
     detail: Detail = options.get("detail", "bytes")
@@ -107,6 +109,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
             by_thread = tuple(thread.flops for thread in each if thread.flops) or by_thread
         threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
+        latencies = here()
+        chains = loop_chains(engine, latencies)
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
         repeats: list[int] = []
         while model and threads_used > 1 and len(repeats) < REPEATS:
@@ -124,7 +128,12 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         by_thread,
         seconds / native_seconds if native_seconds else None,
     )
-    measurement = replace(measurement, core_l1_bytes=at_core)
+    measurement = replace(
+        measurement,
+        core_l1_bytes=at_core,
+        chains=chains,
+        latencies=f"{latencies.name}, {latencies.known}",
+    )
     if unlike_native:
         measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
     if traffic and repeats:

@@ -98,7 +98,7 @@ def instructions(
     """
     places = places or Places()
     reads, writes = origins
-    text = _disassembler()
+    text = disassembler()
     table: dict[tuple[int, int], InstructionTraffic] = {}
     left = [sum(reads), sum(writes)]
     for item in executed:
@@ -113,7 +113,7 @@ def instructions(
         before = table.get(key)
         if before is None:
             library, address = places.find(item.instruction.ip)
-            place = _source_line(library, address)
+            place = line_of(library, address)
             before = InstructionTraffic(
                 library=library,
                 address=address,
@@ -181,7 +181,7 @@ def lines(table: Iterable[InstructionTraffic]) -> tuple[LineTraffic, ...]:
     return tuple(found)
 
 
-def _disassembler() -> Callable[[ix.Instruction, int], str]:
+def disassembler() -> Callable[[ix.Instruction, int], str]:
     """Return what gives an instruction's text, with targets of jumps as addresses in the library."""
     import iced_x86 as ix
 
@@ -204,7 +204,7 @@ def _common(symbols: Iterable[str | None]) -> str | None:
     return different.pop() if len(different) == 1 else None
 
 
-def _source_line(library: str, address: int) -> tuple[str, int] | None:
+def line_of(library: str, address: int) -> tuple[str, int] | None:
     """Return the source line, ``None`` also for code that the compiler ascribes to no line (number 0)."""
     place = source_line(library, address)
     return place if place and place[1] else None

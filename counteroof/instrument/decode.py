@@ -236,6 +236,10 @@ class Reader:
         """Return the memory accesses of one instruction, wherever it stands."""
         return tuple(self._accesses(instruction, self._info.info(instruction)))
 
+    def flow(self, instruction: ix.Instruction) -> tuple[tuple[Access, ...], tuple[Step, ...]]:
+        """Return its accesses, and what it does to the registers addresses are made of."""
+        return self._analyse(instruction)[1:]
+
     def _accesses(self, instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
         mnemonic = instruction.mnemonic
         if mnemonic in PREFETCHES or mnemonic in FLUSHES:

@@ -98,6 +98,11 @@ def detect(
     )
 
 
+def identity() -> Identity:
+    """Return what tables know this processor by."""
+    return _processor(Tree(Path("/")), sysfs.cpuinfo(Tree(Path("/"))), cpuid_.processor_cpuid)[1]
+
+
 def placement(
     threads: int, *, root: Path | str = "/", allowed: Iterable[int] | None = None
 ) -> tuple[int, ...]:
