@@ -52,6 +52,8 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         cache=spec.cache,
         checked=run.checked,
         seconds=seconds,
+        clock_hz=run.timing.clock_hz if run.timing is not None else None,
+        page_faults=run.timing.page_faults if run.timing is not None else None,
         declared=declared if claimed else None,
         counters={
             name: replace(one, arrays=(), lines=(), instruction_table=()) for name, one in by_name.items()

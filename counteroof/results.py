@@ -22,6 +22,7 @@ from .machine.model import Machine
 from .reconcile import LedgerLine
 from .roofline import Placement
 from .run.outcome import Failure
+from .run.timing import PageFaults
 
 SCHEMA = "counteroof.results/1"
 
@@ -135,8 +136,9 @@ class KernelResult:
     """Everything known of one kernel at one size; all numbers are those of one call.
 
     ``label`` tells the sizes of a sweep apart. ``checked`` is whether the result agreed with a reference,
-    ``None`` if there was none. The traffic of arrays, lines and instructions is in ``arrays``, ``lines`` and
-    ``instruction_table``, never in ``counters``; the latter two are there with ``--detail lines``.
+    ``None`` if there was none. ``clock_hz`` is the core clock right after the timed calls. The traffic of
+    arrays, lines and instructions is in ``arrays``, ``lines`` and ``instruction_table``, never in
+    ``counters``; the latter two are there with ``--detail lines``.
     """
 
     name: str
@@ -149,6 +151,8 @@ class KernelResult:
     cache: str = "warm"
     checked: bool | None = None
     seconds: Seconds | None = None
+    clock_hz: float | None = None
+    page_faults: PageFaults | None = None
     declared: Claim | None = None
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     chosen: Chosen = Chosen(None, None)

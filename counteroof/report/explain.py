@@ -101,6 +101,7 @@ def _sections(kernel: KernelResult, results: Results) -> Iterator[tuple[str, lis
     yield "numbers of one call", _numbers(kernel)
     yield "from declared to actual bytes", _ledger(kernel)
     yield "arrays", _arrays(kernel)
+    yield "loops whose passes wait for each other", _chains(kernel)
     yield "findings", _list(map(legend.finding_text, kernel.findings))
     notes = legend.notes(Results(results.created, results.counteroof, results.machine, (kernel,)))
     yield (
@@ -170,6 +171,35 @@ def _arrays(kernel: KernelResult) -> list[str]:
     ]
     heads = ("size", "read", "written", "write-allocate", "of lines used", "fetched again")
     return _table(("array", False), *((head, True) for head in heads), rows=rows)
+
+
+def _chains(kernel: KernelResult) -> list[str]:
+    """Return the loops with what their chains demand; the clock is that of the timed calls."""
+    rows = []
+    for one in (one for measurement in kernel.counters.values() for one in measurement.chains):
+        seconds = one.demanded_cycles / kernel.clock_hz if kernel.clock_hz else None
+        rows.append(
+            (
+                f"{one.symbol or one.library}{f', line {one.line}' if one.line else ''}",
+                units.count(one.passes),
+                f"{one.cycles:.3g}",
+                units.count(one.flops),
+                units.seconds(seconds),
+                " -> ".join(f"{link.text} {link.cycles}" for link in one.links if link.cycles)
+                + (" (through memory)" if one.through_memory else ""),
+            )
+        )
+    table = _table(
+        ("loop", False),
+        ("passes", True),
+        ("cycles each", True),
+        ("FLOPs each", True),
+        ("at least", True),
+        ("chain: instruction and cycles", False),
+        rows=rows,
+    )
+    known = [one.latencies for one in kernel.counters.values() if one.chains and one.latencies]
+    return [*table, *(line for one in known for line in _filled(f"latencies of {one}"))]
 
 
 def _table(*headings: tuple[str, bool], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -5,14 +5,16 @@ They import as little as possible, because there are several of them for every k
 
 from __future__ import annotations
 
+import os
 import pickle
+import resource
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .live import LiveCall
 from .supervise import python_command
-from .timing import JOB, MANAGER, RESULT, BenchJob
+from .timing import CONDITIONS, JOB, MANAGER, RESULT, BenchJob
 
 if TYPE_CHECKING:
     from .record import Recorder
@@ -63,14 +65,26 @@ def _never(loops: int) -> float:
 
 def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
     live = LiveCall(job.plan, recorder)
+    faults: list[tuple[float, float]] = []
 
     def seconds(loops: int) -> float:
         recorder.note("timing", job.plan.kernel.symbol)
+        before = resource.getrusage(resource.RUSAGE_SELF)
         result = live.seconds(loops)
+        after = resource.getrusage(resource.RUSAGE_SELF)
         recorder.note("after the call")
+        minor, major = after.ru_minflt - before.ru_minflt, after.ru_majflt - before.ru_majflt
+        faults.append((minor / loops, major / loops))
         return result
 
     runner = _runner(folder, job)
     runner.parse_args(sys.argv[1:])
     runner.bench_time_func(job.plan.label, seconds)
     live.check_guards()
+    from ..machine.clock import sustained
+    from .worker import write_result
+
+    # the last sample is the farthest from what first calls have to do
+    minor, major = faults[-1] if faults else (None, None)
+    conditions = {"clock_hz": sustained().hz, "minor": minor, "major": major}
+    write_result(folder / f"{CONDITIONS}{os.getpid()}.json", conditions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +23,22 @@ from .supervise import python_command, supervise
 JOB = "bench.pickle"
 RESULT = "pyperf.json"
 MANAGER = "manager.txt"
+CONDITIONS = "conditions-"
+"""What each measuring process leaves about its calls, in a file of this name and its own number."""
 MIN_TIME = 0.02
 """Seconds a sample lasts at least: a million times the clock's resolution, with a C loop around the calls."""
 LONG_PREPARATION = 1.0
 """Seconds of making arrays and set-up calls from which on fewer processes measure."""
 TIMED_SECONDS = 1.0
 """What all samples together take, roughly, as long as that leaves enough of them."""
+
+
+@dataclass(frozen=True)
+class PageFaults:
+    """Page faults of one call: those served from memory, and those that had to read a file or swap space."""
+
+    minor: float
+    major: float
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,10 @@ class Timing:
         Number of processes that contributed samples.
     pyperf_json
         pyperf's own result, with its metadata.
+    clock_hz
+        Core clock right after the samples, median of the processes; ``None`` if it could not be had.
+    page_faults
+        Of a call in the last sample of each process, medians; ``None`` if no process told.
     """
 
     samples: tuple[float, ...]
@@ -54,6 +68,8 @@ class Timing:
     warmups: int
     processes: int
     pyperf_json: Mapping[str, Any]
+    clock_hz: float | None = None
+    page_faults: PageFaults | None = None
 
     @property
     def median(self) -> float:
@@ -116,7 +132,26 @@ def measure(
     failure = failure_of(folder, ended, "failure.json", time_limit, isinstance(result, dict))
     if failure:
         raise KernelFailed(failure.kind, failure.message)
-    return read_timing(result)
+    return with_conditions(
+        read_timing(result), [read_json(path) for path in folder.glob(f"{CONDITIONS}*.json")]
+    )
+
+
+def with_conditions(timing: Timing, told: Iterable[Any]) -> Timing:
+    """Return the timing with what the measuring processes told about their calls."""
+    told = [one for one in told if isinstance(one, dict)]
+    clocks = [one["clock_hz"] for one in told if one["clock_hz"] is not None]
+    faults = [one for one in told if one["minor"] is not None]
+    return replace(
+        timing,
+        clock_hz=statistics.median(clocks) if clocks else None,
+        page_faults=PageFaults(
+            statistics.median(one["minor"] for one in faults),
+            statistics.median(one["major"] for one in faults),
+        )
+        if faults
+        else None,
+    )
 
 
 def _worker_status(folder: Path) -> int:

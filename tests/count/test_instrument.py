@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counteroof.catalog import EXECUTED, executed_flops, kernels
-from counteroof.count.base import Measurement
+from counteroof.count.base import LoopChain, Measurement
 from counteroof.formula import Formula
 from counteroof.machine.model import CacheLevel
 from counteroof.machine.topology import detect
@@ -142,3 +142,69 @@ def test_counters_side_by_side_are_falsely_shared(tmp_path: Path, distance: int,
     assert [(line.offset, line.cores, line.false_sharing) for line in found] == (
         [(0, 3, True)] if falsely else []
     )
+
+
+# ---- loops that wait for themselves ----
+
+
+def longest_chain(name: str) -> LoopChain:
+    (case,) = named(name).cases(size="small")
+    chains = counted(case).chains
+    assert chains == tuple(sorted(chains, key=lambda one: -one.demanded_cycles))
+    return chains[0]
+
+
+def operations(chain: LoopChain) -> list[str]:
+    return [link.text.split()[0] for link in chain.links if link.cycles]
+
+
+def test_the_tridiagonal_solver_waits_for_its_divisions() -> None:
+    (case,) = named("thomas_naive").cases(size="small")
+    down, up = counted(case).chains[:2]
+    systems, length = case.params["systems"], case.params["length"]
+    for chain, longest in ((down, 7), (up, 2)):
+        assert chain.symbol == "thomas_naive"
+        assert chain.passes * chain.flops / longest == pytest.approx(systems * length, rel=0.01)
+        assert chain.entries <= systems
+        assert chain.demanded_cycles == pytest.approx(chain.passes * chain.cycles, rel=0.1)
+    assert any("div" in text for text in operations(down))
+    assert not any("div" in text for text in operations(up))
+    assert down.cycles >= up.cycles + 8
+
+
+def test_a_biquad_waits_for_the_sample_before() -> None:
+    chain = longest_chain("biquad_naive")
+    assert chain.flops == 9
+    # w = x - a2 w2 - a1 w1: a fused multiply-add, or a multiplication and a subtraction
+    assert {text.lstrip("v")[:4] for text in operations(chain)} <= {"fnma", "muls", "subs"}
+    assert chain.cycles >= 4
+
+
+@pytest.mark.parametrize("name", ["triad", "dot", "speed2_soa"])
+def test_kernels_that_carry_nothing_wait_for_a_counter_or_for_few_of_many_sums(name: str) -> None:
+    chain = longest_chain(name)
+    assert chain.flops / chain.cycles >= 8
+
+
+def test_a_recurrence_kept_in_an_array_goes_through_memory(tmp_path: Path) -> None:
+    code = """
+        void smooth(volatile double *x, double c, long n)
+        {
+            for (long i = 1; i < n; i++) x[i] += c * x[i - 1];
+        }
+    """
+    spec = KernelSpec(
+        name="smooth",
+        library=LibrarySpec(path=str(shared(tmp_path, code, "-O2"))),
+        symbol="smooth",
+        signature="void smooth(double *x, double c, long n)",
+        args=(array("x", "f64", "n"), ScalarArg("c", 0.5), ScalarArg("n", Formula("n"))),
+        params={"n": (1000,)},
+    )
+    (case,) = spec.cases()
+    measurement = counted(case)
+    (chain,) = (one for one in measurement.chains if one.flops)
+    assert chain.through_memory
+    assert chain.passes == pytest.approx(999, abs=2)
+    assert chain.flops == 2
+    assert measurement.latencies is not None

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 void triad(double *a, const double *b, const double *c, double s, size_t n)
@@ -161,3 +162,11 @@ static int caught;
 static void on_fault(int number) { (void)number; caught++; signal(SIGUSR1, SIG_IGN); _exit(77); }
 void own_handler(double *a, size_t n) { signal(SIGSEGV, on_fault); null_pointer(a, n); }
 void write_input(double *a, size_t n) { a[3] = (double)n; }
+void fresh_pages(double *a, size_t n)
+{
+    char *pages = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(pages, 64 * 4096, MADV_NOHUGEPAGE);
+    for (int page = 0; page < 64; page++) pages[page * 4096] = 1;
+    munmap(pages, 64 * 4096);
+    a[0] = (double)n;
+}

@@ -69,6 +69,20 @@ def test_right_result_is_counted_and_timed(case: Case, triad_args: tuple[Argumen
     assert str(run.signature).startswith("void triad(")
 
 
+def test_page_faults_and_clock_of_the_timed_calls_are_told(
+    case: Case, triad_args: tuple[Argument, ...]
+) -> None:
+    quiet = execute(case("triad", triad_args, n=1000)).timing
+    assert quiet is not None
+    assert quiet.page_faults is not None
+    assert quiet.page_faults.minor < 1
+    assert quiet.clock_hz is None or 5e8 < quiet.clock_hz < 1e10
+    noisy = execute(case("fresh_pages")).timing
+    assert noisy is not None
+    assert noisy.page_faults is not None
+    assert 64 <= noisy.page_faults.minor < 80
+
+
 def test_wrong_result_is_never_timed(case: Case, triad_args: tuple[Argument, ...]) -> None:
     stages: list[str] = []
     run = execute(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counteroof.errors import KernelFailed
-from counteroof.run.timing import MIN_TIME, read_timing, settings_for
+from counteroof.run.timing import MIN_TIME, PageFaults, read_timing, settings_for, with_conditions
 
 
 def spent(seconds: float) -> float:
@@ -69,3 +69,18 @@ def test_loops_may_stand_with_the_benchmark_or_the_run() -> None:
 def test_result_without_samples_is_no_timing() -> None:
     with pytest.raises(KernelFailed, match="no samples"):
         read_timing({"benchmarks": [{"runs": RUNS[:1]}]})
+
+
+def test_conditions_are_those_of_most_processes_and_unknown_ones_are_left_out() -> None:
+    timing = read_timing({"benchmarks": [{"runs": RUNS, "metadata": {"loops": 8}}]})
+    told = [
+        {"clock_hz": 3e9, "minor": 2.0, "major": 0.0},
+        {"clock_hz": None, "minor": 4.0, "major": 0.5},
+        {"clock_hz": 4e9, "minor": None, "major": None},
+        None,
+    ]
+    with_all = with_conditions(timing, told)
+    assert with_all.clock_hz == 3.5e9
+    assert with_all.page_faults == PageFaults(3.0, 0.25)
+    assert with_conditions(timing, []).clock_hz is None
+    assert with_conditions(timing, []).page_faults is None
