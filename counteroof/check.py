@@ -169,7 +169,7 @@ def _kernel(old: KernelResult, now: KernelResult, rules: Rules) -> Iterator[Item
         yield _time(old, now, rules)
     if rules.findings:
         rules_before = {one.rule for one in old.findings}
-        fresh = [one for one in now.findings if one.rule not in rules_before]
+        fresh = [one for one in now.findings if one.rule not in rules_before and one.severity != "note"]
         after = ", ".join(one.rule for one in fresh) or "none"
         message = "; ".join(one.message for one in fresh)
         yield Item(now.label, "new findings", "moved" if fresh else "held", "none", after, "none", message)

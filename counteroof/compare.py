@@ -264,7 +264,8 @@ def ledger_changes(before: KernelResult, after: KernelResult) -> tuple[LedgerCha
 
 def _without(some: Sequence[Finding], others: Sequence[Finding]) -> tuple[Finding, ...]:
     rules = {one.rule for one in others}
-    return tuple(one for one in some if one.rule not in rules)
+    # that a kernel is fine is no finding that comes or goes
+    return tuple(one for one in some if one.rule not in rules and one.severity != "note")
 
 
 def _seconds(before: KernelResult, after: KernelResult, alpha: float) -> Difference | None:

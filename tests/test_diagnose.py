@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from counteroof.count.base import FlopClass
-from counteroof.diagnose import Finding, arithmetic, findings, memory
-from counteroof.diagnose.base import Facts, Shape
+from counteroof.count.base import Count, FlopClass, SharedLine
+from counteroof.diagnose import Finding, arithmetic, claims, doubts, findings, fine, fits, memory, threads
+from counteroof.diagnose.base import Facts, Shape, Size
+from counteroof.formula import Formula
 from counteroof.reconcile import dram_bytes, ledger
 from counteroof.roofline import Observation, place
 from tests import factories
@@ -154,8 +155,9 @@ def test_lines_that_are_used_whole_are_no_finding() -> None:
 
 def again(name: str, size: int, times: int, **fields: int | None) -> Any:
     """Return an array each of whose lines is read so many times."""
-    more = {"unique_read_bytes": size, "again_capacity_bytes": (times - 1) * size, "again_conflict_bytes": 0}
-    return replace(read(name, size), dram_read_bytes=times * size, **{**more, **fields})
+    more = {"again_capacity_bytes": (times - 1) * size, "again_conflict_bytes": 0}
+    values = {"dram_read_bytes": times * size, "unique_read_bytes": size, **more, **fields}
+    return replace(read(name, size), **values)
 
 
 def test_a_walk_down_columns_fetches_each_line_once_an_element() -> None:
@@ -291,7 +293,185 @@ def test_lanes_that_a_mask_switches_off_are_told() -> None:
     assert only(facts(counted=half), arithmetic.LANES_OFF).gain == pytest.approx(2)
 
 
+def test_operations_that_wait_for_each_other_can_take_no_longer_than_that() -> None:
+    chains = (
+        compute("f64 scalar FMA 1 chain", 2, "f64", "scalar", mix="FMA 1 chain"),
+        compute("f64 scalar ADD 1 chain", 1, "f64", "scalar", mix="ADD 1 chain", fma=False),
+    )
+    by = (FlopClass("f64", 0, "add", 10**6),)
+    counted = measurement(10**6, (replace(read("a", 64), dram_read_bytes=0),), flops_by=by)
+    slow = facts(counted=counted, seconds=0.02, machine=factories.machine((*CEILINGS, *chains)))
+    # of 20 ms a million additions explain 1 ms; wider, those would be the ratio of the roofs faster
+    one = only(slow, arithmetic.NOT_VECTORISED)
+    assert one.gain == pytest.approx(20 / (20 - 1 * (1 - 16 / 64)))
+
+
+def test_work_beyond_the_claim_that_no_formula_explains_is_redundant() -> None:
+    padded = classes((512, "fma", 1_234_567_891))
+    found = replace(padded, declared_flops=10**9, flops_formula="n**3", params={"n": 1000})
+    one = only(found, arithmetic.REDUNDANT)
+    assert one.gain == pytest.approx(1.234567891)
+    plain = replace(
+        classes((512, "fma", 2 * 10**9)), declared_flops=10**9, flops_formula="n**3", params={"n": 1000}
+    )
+    assert arithmetic.REDUNDANT not in rules(plain)
+
+
+# Claims
+
+
+@pytest.mark.parametrize(
+    ("claim", "executed", "fits_exactly"),
+    [
+        ("8*channels*samples", "9*channels*samples", "9*channels*samples"),
+        ("5*n*log2(n)", "34*(n//4)*(log2(n)//2) + 2*n*(log2(n)%2)", "4.25*n*log2(n)"),
+        ("13*systems*length", "systems*(9*length - 6)", "9*systems*length - 6*systems"),
+        (
+            "18*count*height*width",
+            "18*(count - 1)*(height - 2)*(width - 2)",
+            "18*(count - 1)*(height - 2)*(width - 2)",
+        ),
+        ("2*n**3", "2*(n - 2)**3", "2*(n - 2)**3"),
+        ("2*n", "4*n + 63", "4*n + 63"),
+    ],
+)
+def test_a_wrong_claim_of_flops_gets_the_formula_that_fits(
+    claim: str, executed: str, fits_exactly: str
+) -> None:
+    names = {"channels": 64, "samples": 262_144, "n": 1 << 20, "systems": 8192, "length": 512}
+    names |= {"count": 32, "height": 720, "width": 1280}
+    if "**3" in claim:
+        names["n"] = 100
+    counted = measurement(Formula(executed).evaluate(names))
+    params = {name: names[name] for name in Formula(claim).names}
+    found = facts(
+        counted=counted, params=params, declared_flops=Formula(claim).evaluate(names), flops_formula=claim
+    )
+    one = only(found, claims.FLOPS)
+    assert one.evidence["formula that fits"] == fits_exactly
+    assert f"{fits_exactly} fits exactly" in one.message
+    assert one.try_ == f'declare flops = "{fits_exactly}"'
+    assert one.gain is None
+
+
+def test_a_formula_has_to_fit_all_sizes() -> None:
+    sizes = [Size({"n": n, "m": m}, 9 * n * m - 6 * n) for n, m in ((16, 512), (32, 100))]
+    assert fits.flops_fit("13*n*m", sizes) == fits.Fit("9*n*m - 6*n", 0.0)
+    alone = fits.flops_fit("13*n*m", [Size({"n": 8, "m": 8}, 9 * 64 - 6 * 8)])
+    assert alone is not None
+    assert alone.off == 0
+
+
+def test_what_no_formula_gives_exactly_is_said_to_come_close() -> None:
+    found = fits.flops_fit("18*n*m", [Size({"n": 1000, "m": 1000}, 14_003_517)])
+    assert found is not None
+    assert found.text == "14*n*m"
+    assert found.words == "14*n*m fits to less than 0.1 %"
+    assert fits.flops_fit("18*n", [Size({"n": 100}, 0)]) is None
+
+
+def test_right_claims_are_no_finding() -> None:
+    right = facts(
+        *TRIAD,
+        declared_flops=2 * N,
+        flops_formula="2*n",
+        params={"n": N},
+        declared_bytes=32 * N,
+        shapes=VECTORS,
+    )
+    assert rules(right) == ["write-allocate"]
+    nothing = facts(*TRIAD, shapes=VECTORS)
+    assert rules(nothing) == ["write-allocate"]
+
+
+VECTORS = tuple(Shape(name, "f64", 8, (N,), ("n",)) for name in "abc")
+
+
+def test_bytes_that_lack_the_write_allocate_get_the_formula_of_the_arrays() -> None:
+    found = facts(
+        *TRIAD,
+        declared_bytes=24 * N,
+        bytes_formula="24*n",
+        params={"n": N},
+        declared_flops=2 * N,
+        shapes=VECTORS,
+    )
+    assert rules(found) == ["write-allocate", claims.BYTES]
+    one = only(found, claims.BYTES)
+    assert "480 MB declared (24*n), 640 MB moved, 1.33 times as many" in one.message
+    assert "32*n fits exactly (a twice, b once, c once)" in one.message
+    assert one.try_ == 'declare bytes = "32*n"'
+
+
+def test_a_formula_of_bytes_that_depends_on_the_caches_says_so() -> None:
+    shapes = (Shape("a", "f64", 8, (N // 16, 16), ("n//16", "16")),)
+    array = again("a", 8 * N, 3, dram_read_bytes=20 * N, again_capacity_bytes=12 * N)
+    one = only(facts(array, declared_bytes=8 * N, params={"n": N}, shapes=shapes), claims.BYTES)
+    assert one.try_.endswith("for this size and these caches")
+
+
+def test_a_working_set_that_stays_in_cache_is_no_traffic_with_memory() -> None:
+    size = 4 * 1024 * 1024
+    array = replace(read("a", size, touched_bytes=size), dram_read_bytes=0, unique_read_bytes=0)
+    found = facts(array, declared_bytes=size, bytes_formula="8*n")
+    one = only(found, claims.RESIDENT)
+    assert "stay in L3 from call to call" in one.message
+    assert claims.BYTES not in rules(found)
+    assert claims.RESIDENT not in rules(facts(read("a", size), declared_bytes=size))
+
+
+# Threads
+
+
+def test_falsely_shared_lines_are_named_by_array() -> None:
+    lines = (SharedLine("sums", 0, 2, 5000, True), SharedLine("a", 64, 2, 5000, False))
+    found = facts(counted=measurement(2 * N, (read("a", 8 * N),), shared_lines=lines), threads=2)
+    one = only(found, threads.FALSE_SHARING)
+    assert one.evidence == {"lines": 1, "moves": 5000, "cores at most": 2}
+    assert "1 lines of sums" in one.message
+    few = (SharedLine("sums", 0, 2, 5, True), SharedLine("a", 64, 2, 5000, False))
+    quiet = facts(counted=measurement(2 * N, (read("a", 8 * N),), shared_lines=few), threads=2)
+    assert threads.FALSE_SHARING not in rules(quiet)
+
+
+@pytest.mark.parametrize(("shares", "factor"), [((300, 100), 1.5), ((400,), 2.0), ((200, 200), None)])
+def test_work_of_threads_is_compared_with_the_mean(shares: tuple[int, ...], factor: float | None) -> None:
+    counted = measurement(400, (read("a", 8 * N),), flops_by_thread=shares)
+    found = [one for one in findings(facts(counted=counted, threads=2)) if one.rule == threads.IMBALANCE]
+    assert [one.gain for one in found] == ([] if factor is None else [factor])
+
+
+# The dot
+
+
+def test_a_dot_above_its_roof_gets_the_likely_reason() -> None:
+    small = 40 * 1024 * 1024
+    one = only(facts(read("a", small, touched_bytes=small), seconds=1e-4), doubts.ABOVE)
+    assert "stays in cache, where the machine keeps more than the model" in one.message
+    assert one.severity == "doubt"
+    large = read("a", 8 * N, touched_bytes=8 * N)
+    assert "measured while" in only(facts(large, seconds=1e-4), doubts.ABOVE).message
+    assert doubts.ABOVE not in rules(facts(large, seconds=1))
+
+
+def test_an_imported_count_is_doubted() -> None:
+    moved = Count(8 * N, "imported", "a file")
+    counted = measurement(2 * N, (read("a", 8 * N),), read=0, write=0, dram_bytes=moved)
+    assert "imported count" in only(facts(counted=counted, seconds=1e-4), doubts.ABOVE).message
+
+
 # All rules
+
+
+def test_a_kernel_at_its_roof_without_waste_is_told_that_it_is_fine() -> None:
+    array = read("a", 8 * N)
+    (one,) = findings(facts(array, seconds=8 * N / 40e9 / 0.9))
+    assert (one.rule, one.severity, one.gain) == (fine.FINE_RULE, "note", None)
+    # 40 GB/s are what reads reach, though the highest roof is 60
+    assert "90 % of its time is what memory needs" in one.message
+    (other,) = findings(facts(array, seconds=8 * N / 40e9 / 0.3))
+    assert other.rule == fine.OPEN
+    assert fine.FINE_RULE not in rules(facts(*TRIAD, seconds=0.0115))
 
 
 def test_what_gains_most_comes_first() -> None:

@@ -8,18 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from . import arithmetic, memory
+from . import arithmetic, claims, doubts, memory, threads
 from .base import Facts, Finding
+from .fine import nothing_found
 
 Rule = Callable[[Facts], Iterator[Finding]]
 
-RULES: tuple[Rule, ...] = (*memory.RULES, *arithmetic.RULES)
+RULES: tuple[Rule, ...] = (
+    *memory.RULES,
+    *arithmetic.RULES,
+    *threads.RULES,
+    *doubts.RULES,
+    *claims.RULES,
+)
 
-SEVERITIES = ("cost", "doubt", "claim")
+SEVERITIES = ("cost", "doubt", "note", "claim")
 """In the order of a report."""
 
 
 def findings(facts: Facts, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """Return what the rules find, what gains most first; claims that are wrong come last."""
+    """Return what the rules find, what gains most first; claims that are wrong come last.
+
+    A kernel in which nothing costs time is told so, if it was timed.
+    """
     found = [finding for rule in rules for finding in rule(facts)]
+    if not any(one.severity == "cost" for one in found) and (said := nothing_found(facts)) is not None:
+        found.append(said)
     return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), -(one.gain or 0.0))))

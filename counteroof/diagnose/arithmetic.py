@@ -8,6 +8,7 @@ from dataclasses import replace
 from .. import units
 from ..count.base import FlopClass
 from .base import Facts, Finding, Gain, nearest
+from .claims import flops_fit
 from .memory import SCATTERED, cache_traffic, fetched_again
 from .peaks import ISA_BITS, SLOW, arithmetic_seconds, waiting_seconds
 
@@ -26,6 +27,7 @@ NARROW = "narrow vectors"
 NO_FMA = "no fused multiply-add"
 DIVISION = "division and square root"
 LANES_OFF = "lanes switched off"
+REDUNDANT = "redundant FLOPs"
 
 
 def not_vectorised(facts: Facts) -> Iterator[Finding]:
@@ -163,6 +165,31 @@ def _steps(one: FlopClass) -> int:
     return 1 if one.precision in ("f16", "bf16", "f32") else 3
 
 
+def redundant(facts: Facts) -> Iterator[Finding]:
+    """FLOPs beyond those of the claim that no formula of its kind explains: padding, work done twice."""
+    declared, executed, demand = facts.declared_flops, facts.flops, facts.demand
+    if not declared or executed is None or executed < (1 + SHARE) * declared or demand.compute is None:
+        return
+    fit = flops_fit(facts)
+    if fit is not None and fit.off == 0:
+        return
+    gain = _gain(facts, demand.compute, demand.compute * declared / executed)
+    if gain is None:
+        return
+    yield Finding(
+        REDUNDANT,
+        "cost",
+        f"{units.count(executed - declared)} FLOPs more are executed than the {units.count(declared)} "
+        f"declared ({units.ratio(executed / declared)} times as many); if the claim is what the task needs, "
+        "they are done for padding, or twice",
+        "look for edges that are padded to whole tiles, values computed anew in each turn, halos computed by "
+        "both neighbours",
+        gain.factor,
+        gain.attainable,
+        {"FLOPs declared": declared, "FLOPs executed": executed},
+    )
+
+
 def lanes_off(facts: Facts) -> Iterator[Finding]:
     """Lanes that a mask switches off: issued, but not computed."""
     counted = facts.counted
@@ -256,4 +283,4 @@ def _isa(facts: Facts, bits: int) -> str:
     )
 
 
-RULES = (not_vectorised, narrow_vectors, no_fma, division, lanes_off)
+RULES = (not_vectorised, narrow_vectors, no_fma, division, redundant, lanes_off)

@@ -17,8 +17,8 @@ from ..reconcile import OTHER, LedgerLine, dram_bytes
 from ..roofline import Placement, dram_ceilings
 from .peaks import arithmetic_seconds
 
-Severity = Literal["cost", "claim", "doubt"]
-"""Time that is lost; a claim that is wrong; a number that may not be what it seems."""
+Severity = Literal["cost", "doubt", "note", "claim"]
+"""Time that is lost; a number that may not be what it seems; that nothing is; a claim that is wrong."""
 
 WORTH = 1.03
 """A change that gains less than this is no finding."""
@@ -54,7 +54,7 @@ class Finding:
     rule
         Its name, in words.
     severity
-        ``cost``, ``claim`` or ``doubt``.
+        ``cost`` (time), ``doubt`` (a number that may be wrong), ``note`` (no fault) or ``claim``.
     message, try_
         What is so, with the numbers; what to do about it.
     gain
@@ -96,6 +96,14 @@ class Shape:
     def integer(self) -> bool:
         """Whether its elements are integers, and so may be indices of others."""
         return self.dtype[0] in "iu"
+
+
+@dataclass(frozen=True)
+class Size:
+    """What was counted at one size."""
+
+    params: Mapping[str, float | int]
+    flops: float
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,8 @@ class Facts:
     traffic: Measurement | None = None
     placement: Placement | None = None
     ledger: tuple[LedgerLine, ...] = ()
+    other_sizes: tuple[Size, ...] = ()
+    """The same kernel at other sizes, where a sweep has counted them."""
 
     @property
     def flops(self) -> float | None:

@@ -167,7 +167,10 @@ def blocks(facts: Facts, number: int) -> str:
     matrices = [shape for shape in facts.shapes if _matrix(shape)]
     if len({shape.extents for shape in matrices}) != 1 or len(matrices) < 2:
         below = facts.caches[number + 1]
+        stored = {one.name for one in facts.arrays if one.touched_write_bytes}
         between = [one for one in facts.shapes if FILLED * cache.bytes < one.bytes <= below.bytes]
+        # what is stored and comes again was put there to be used again
+        between = [one for one in between if one.name in stored] or between
         what = ", ".join(f"{one.name} ({units.binary_bytes(one.bytes)})" for one in between)
         room = units.binary_bytes(int(FILLED * cache.bytes))
         return (

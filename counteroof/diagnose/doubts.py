@@ -1,0 +1,72 @@
+"""Findings about the dot itself: where it cannot be, and why it may seem to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import units
+from ..roofline import named
+from .base import Facts, Finding
+
+NEAR = 2
+"""A working set of less than this many times the last cache is partly kept by a real one."""
+
+SLOWER = 0.97
+"""A ceiling at less than this part of the best clock of the others was disturbed."""
+
+ABOVE = "above its roof"
+
+
+def above_the_roof(facts: Facts) -> Iterator[Finding]:
+    """A dot above its roof, with what is likely wrong: the bytes, the roof, the clock, the count."""
+    placed = facts.placement
+    if placed is None or placed.excess is None or placed.ceiling is None:
+        return
+    reasons = list(_reasons(facts))
+    if not reasons:
+        reasons = ["the time or the roof was measured while the other was not what it is now"]
+    yield Finding(
+        ABOVE,
+        "doubt",
+        f"{units.percent(placed.excess)} above its roof ({placed.ceiling}), which cannot be; likely "
+        + ", or ".join(reasons),
+        "measure the ceilings again (counteroof machine), run again, and compare with another counter",
+        evidence={"share above the roof": round(placed.excess, 4)},
+    )
+
+
+def _reasons(facts: Facts) -> Iterator[str]:
+    placed = facts.placement
+    if placed is None or placed.ceiling is None:
+        return
+    moved = facts.bytes
+    if placed.bound == "dram" and moved is not None and moved.status == "modelled":
+        touched = sum(one.touched_bytes or 0 for one in facts.arrays)
+        if touched and touched < NEAR * facts.last_bytes:
+            yield (
+                f"part of its {units.byte_count(touched)} stays in cache, where the machine keeps more "
+                "than the model"
+            )
+    if moved is not None and moved.status == "imported":
+        yield "the imported count is of another run, or has other bytes than the roof"
+    if any("FLOPs are" in note for note in placed.notes):
+        yield "FLOPs of another precision than the roof's are among those executed"
+    if any("threads, held against" in note for note in placed.notes):
+        yield "the roof is of fewer threads"
+    roof = named(facts.machine.ceilings, placed.ceiling, facts.threads)
+    if roof is not None and roof.peak:
+        yield "the roof is what a data sheet says, at another clock"
+    elif roof is not None and roof.clock_hz:
+        clocks = [
+            one.clock_hz
+            for one in facts.machine.ceilings
+            if one.clock_hz and one.isa == roof.isa and one.threads == roof.threads
+        ]
+        if roof.clock_hz < SLOWER * max(clocks):
+            yield (
+                f"the roof was measured at {units.hertz(roof.clock_hz)}, when others had "
+                f"{units.hertz(max(clocks))}"
+            )
+
+
+RULES = (above_the_roof,)

@@ -1,0 +1,42 @@
+"""What is said of a kernel in which no rule found time that is lost."""
+
+from __future__ import annotations
+
+from .. import units
+from .base import Facts, Finding
+
+FINE = 0.7
+"""From this share on of what its roofs allow, a kernel is fine."""
+
+FINE_RULE = "fine"
+OPEN = "no cause found"
+
+_NAMES = {"dram": "memory", "l3": "L3", "l2": "L2", "compute": "its arithmetic"}
+
+
+def nothing_found(facts: Facts) -> Finding | None:
+    """Return that a kernel is fine, or that no rule says why it is not; ``None`` if that cannot be told.
+
+    It is held against the roof of its own mix of loads and stores, and of the instructions it has, which is
+    lower than the highest roof that the dot stands under.
+    """
+    parts = facts.parts(facts.demand)
+    if facts.seconds is None or not parts:
+        return None
+    slowest = max(parts, key=lambda name: parts[name])
+    share = min(parts[slowest] / facts.seconds, 1.0)
+    evidence: dict[str, float | int | str] = {f"least seconds of {slowest}": parts[slowest]}
+    said = f"{units.percent(share)} of its time is what {_NAMES[slowest]} needs at least for its mix of " + (
+        "operations" if slowest == "compute" else "loads and stores"
+    )
+    if share >= FINE:
+        return Finding(
+            FINE_RULE, "note", f"fine: nothing that costs time was found, and {said}", "", evidence=evidence
+        )
+    return Finding(
+        OPEN,
+        "note",
+        f"nothing that costs time was found, yet only {said}: no rule says why",
+        "look at single lines (--detail lines), and at what else ran on the machine",
+        evidence=evidence,
+    )
