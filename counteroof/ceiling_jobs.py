@@ -21,9 +21,16 @@ from .machine.model import CacheLevel, Ceiling, Machine
 ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
 PRECISIONS = ("f64", "f32", "f16", "bf16", "int8")
 DRAM_MIXES = ("read", "store", "copy", "triad", "update", "store NT", "copy NT", "triad NT")
-CACHE_MIXES = ("read", "store", "update", "copy", "triad")
-RATIOS = {"1:0": "read", "0:1": "store", "1:1": "copy", "2:1": "2:1", "3:1": "3:1", "1:2": "1:2"}
-"""Loads to stores, and the loop that does nothing else."""
+CACHE_MIXES = ("read", "store", "update", "copy", "triad", "2:1 in place")
+RATIOS = {
+    "1:0": ("read",),
+    "0:1": ("store",),
+    "1:1": ("copy", "update"),
+    "2:1": ("2:1", "2:1 in place"),
+    "3:1": ("3:1",),
+    "1:2": ("1:2",),
+}
+"""Loads to stores, and the mixes of loops that do nothing else."""
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
 
@@ -68,7 +75,7 @@ def mixes_of(ratios: Iterable[str]) -> tuple[str, ...]:
     for ratio in ratios:
         if ratio not in RATIOS:
             raise BadInput(f"a mix of {ratio!r} was asked for; loads to stores can be {', '.join(RATIOS)}")
-    return tuple(dict.fromkeys(RATIOS[ratio] for ratio in ratios))
+    return tuple(dict.fromkeys(mix for ratio in ratios for mix in RATIOS[ratio]))
 
 
 def memory_jobs(
@@ -80,25 +87,36 @@ def memory_jobs(
 ) -> tuple[Job, ...]:
     """Return the bandwidths to measure: DRAM with ``bytes_each`` bytes for each thread, then the caches.
 
-    With ``None``, the caches alone. ``mixes`` are measured besides those that always are.
+    With ``None``, the caches alone. ``mixes`` are measured besides those that always are. Jobs of the same
+    name differ in the order of loads and stores; the best of them counts.
     """
     mixes = tuple(mixes)
-    # the widest of each mix comes last
-    by_mix = {loop.mix: loop for loop in sorted(available, key=_width) if loop.streams}
+    by_mix = _widest(loop for loop in available if loop.streams)
     *inner, memory = boundaries(machine.caches)
     jobs = []
     for mix in dict.fromkeys((*DRAM_MIXES, *mixes)):
-        if bytes_each is not None and (loop := by_mix.get(mix)):
-            jobs.append(_dram_job(loop, memory, threads, bytes_each))
+        if bytes_each is not None and (alike := by_mix.get(mix)):
+            jobs.append(_dram_job(alike[0], memory, threads, bytes_each))  # memory knows no order
     for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
         for mix in dict.fromkeys((*CACHE_MIXES, *mixes)):
-            if (loop := by_mix.get(mix)) is None or "n" in loop.streams:
-                continue
-            size = stream_bytes(machine, cache, threads, len(loop.streams))
-            if size is not None:
-                note = f"{units.binary_bytes(size * len(loop.streams))} a thread"
-                jobs.append(Job(f"{boundary.name} {mix}", loop, boundary, size, wrapped=True, note=note))
+            alike = [loop for loop in by_mix.get(mix, ()) if "n" not in loop.streams]
+            for loop in alike:
+                size = stream_bytes(machine, cache, threads, len(loop.streams))
+                if size is not None:
+                    note = f"{units.binary_bytes(size * len(loop.streams))} a thread"
+                    note += f", {loop.order}" if len(alike) > 1 else ""
+                    jobs.append(Job(f"{boundary.name} {mix}", loop, boundary, size, wrapped=True, note=note))
     return tuple(jobs)
+
+
+def _widest(available: Iterable[Loop]) -> dict[str, list[Loop]]:
+    """Return the loops of the widest instructions for each mix, which differ in their order alone."""
+    found: dict[str, list[Loop]] = {}
+    for loop in sorted(available, key=_width, reverse=True):
+        alike = found.setdefault(loop.mix, [])
+        if not alike or alike[0].isa == loop.isa:
+            alike.append(loop)
+    return found
 
 
 def _dram_job(loop: Loop, memory: Boundary, threads: int, bytes_each: int) -> Job:

@@ -36,6 +36,8 @@ DISTURBED = "other processes disturbed every sample, so the roof may be too low"
 """In the note of a ceiling none of whose samples had the processors to itself."""
 
 _NOTE = "ceilings: "
+_TRIALS = 6
+"""Times that loops which differ in the order of their accesses are tried against each other."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def measure(
         memory = memory_jobs(machine, count, total // count, available, mixes)
         compute = compute_jobs(available)
         plans.append((count, memory, compute))
-        steps.total += effort.rounds * len(memory + compute)
+        steps.total += effort.rounds * len({job.name for job in memory + compute})
         for mix in DRAM_MIXES:
             if all(job.loop.mix != mix for job in memory):
                 notes.append(f"{_NOTE}there is no {mix} loop for {machine.architecture}")
@@ -114,8 +116,8 @@ def measure(
     for count, memory, compute in plans:
         with Team(placements[count], _memory(memory)) as team:
             found = measure_jobs(team, memory + compute, effort, steps)
-        ceilings += found[: len(memory)]
-        ceilings += roofs(found[len(memory) :])
+        ceilings += [one for one in found if one.kind == "bandwidth"]
+        ceilings += roofs([one for one in found if one.kind == "compute"])
     ceilings.sort(key=lambda one: one.threads)
     return replace(machine, ceilings=tuple(ceilings), measured=_now(), notes=tuple(dict.fromkeys(notes)))
 
@@ -190,7 +192,7 @@ def measure_again(
     effort = effort or Effort()
     steps = _Steps(progress)
     plans = [(count, _jobs(machine, count, (), effort)) for count in dict.fromkeys(threads)]
-    steps.total = sum(effort.rounds * len(jobs) for _, jobs in plans)
+    steps.total = sum(effort.rounds * len({job.name for job in jobs}) for _, jobs in plans)
     found: list[Ceiling] = []
     for count, jobs in plans:
         with Team(topology.placement(count), _memory(jobs)) as team:
@@ -235,9 +237,12 @@ class _Steps:
 def measure_jobs(
     team: Team, jobs: Sequence[Job], effort: Effort, steps: _Steps | None = None
 ) -> list[Ceiling]:
-    """Return a ceiling for each job, its samples spread over all rounds."""
+    """Return a ceiling for each name, its samples spread over all rounds.
+
+    Of jobs with the same name, the fastest in a short trial is measured.
+    """
     steps = steps or _Steps()
-    jobs = [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs]
+    jobs = _fastest(team, [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs])
     samples = [NO_SAMPLES] * len(jobs)
     begun = time.monotonic()
     for round_ in range(effort.rounds):
@@ -259,7 +264,24 @@ def measure_jobs(
     return [ceiling(job, one, len(team.cpus)) for job, one in zip(jobs, samples, strict=True)]
 
 
-def _sampled(team: Team, job: Job, samples: int) -> Samples:
+def _fastest(team: Team, jobs: Sequence[Job]) -> list[Job]:
+    """Return the best job of each name, by a short trial."""
+    alike: dict[str, list[Job]] = {}
+    for job in jobs:
+        alike.setdefault(job.name, []).append(job)
+    several = ((job.name, job.loop.order) for job in jobs if len(alike[job.name]) > 1)
+    rates = dict.fromkeys(several, 0.0)
+    for _ in range(_TRIALS):  # in turn, so that a disturbance does not hit one of them alone
+        for job in jobs:
+            key = job.name, job.loop.order
+            if key in rates:
+                samples = _sampled(team, job, 2, probe=False)
+                pairs = zip(samples.iterations, samples.seconds, strict=True)
+                rates[key] = max(rates[key], *(done * job.loop.chunk_bytes / took for done, took in pairs))
+    return [max(some, key=lambda job: rates.get((job.name, job.loop.order), 0.0)) for some in alike.values()]
+
+
+def _sampled(team: Team, job: Job, samples: int, *, probe: bool = True) -> Samples:
     return team.run(
         job.loop,
         job.iterations,
@@ -267,7 +289,7 @@ def _sampled(team: Team, job: Job, samples: int) -> Samples:
         stream_bytes=job.stream_bytes,
         wrapped=job.wrapped,
         warmups=3,  # what the loop before left in the caches goes first
-        probe_operations=clock.PROBE_OPERATIONS,
+        probe_operations=clock.PROBE_OPERATIONS if probe else 0,
     )
 
 

@@ -369,6 +369,9 @@ def _counts(
     from .count.perf_sums import summed
     from .count.pmus import NO_CORE
 
+    if not calls:
+        none = unavailable("perf", "none of its passes could be counted")
+        return RegionCounts(name, 0, seconds, none, none, none, none, none, none, failures)
     got = Collected(1, 1, counted, dict.fromkeys(counted, seconds), refused=found.refused)
     why = found.reasons
     flops = summed("FLOPs", found.flops, got, why.get("flops", NO_CORE))

@@ -45,14 +45,14 @@ LIKWID_ISA = {"scalar": "", "SSE": "_sse", "AVX2": "_avx", "AVX-512": "_avx512"}
 LIKWID_MIXES = {
     "1:0": ("load", "read"),
     "0:1": ("store", "store"),
-    "1:1": ("copy update", "copy update"),
-    "2:1": ("stream daxpy", "triad 2:1"),
+    "1:1": ("copy update", "copy,update"),
+    "2:1": ("stream daxpy", "triad,2:1,2:1 in place"),
     "3:1": ("triad", "3:1"),
     "0:1 NT": ("store_mem", "store NT"),
     "1:1 NT": ("copy_mem", "copy NT"),
     "2:1 NT": ("stream_mem", "triad NT"),
 }
-"""For loads to stores, the kernels of likwid-bench, and our loops separated by spaces."""
+"""For loads to stores, the kernels of likwid-bench separated by spaces, and our mixes separated by commas."""
 
 CARM_ISA = {"scalar": "x86", "SSE": "x86_sse", "AVX2": "x86_avx2", "AVX-512": "x86_avx512"}
 CARM_MIX = {"add": "ADD", "mul": "MUL", "fma": "FMA"}
@@ -96,14 +96,16 @@ class Row:
 
 def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: int) -> Iterator[Row]:
     """Yield all comparisons; memory is that of one thread for each stream."""
-    there = {(loop.mix, loop.isa, loop.precision): loop for loop in loops()}
+    there: dict[tuple[str, str, str], list[Loop]] = {}
+    for loop in loops():
+        there.setdefault((loop.mix, loop.isa, loop.precision), []).append(loop)
     caches = {cache.name: cache for cache in machine.caches}
     for isa in isas:
         for level in levels:
             for mix, (kernels, ours) in LIKWID_MIXES.items():
                 if mix.endswith("NT") and level != "DRAM":
                     continue
-                found = [loop for name in ours.split() if (loop := there.get((name, isa, "f64")))]
+                found = [loop for name in ours.split(",") for loop in there.get((name, isa, "f64"), ())]
                 jobs = []
                 for loop in found:
                     size: int | None = DRAM_BYTES // threads // len(loop.streams) // (1 << 20) * (1 << 20)
@@ -118,7 +120,7 @@ def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: 
                 )
                 yield Row("bandwidth", level, mix, isa, jobs=tuple(jobs), likwid=names)
         for precision in ("f64", "f32", "bf16", "int8"):
-            loops_here = {m: one for (m, i, p), one in there.items() if (i, p) == (isa, precision)}
+            loops_here = {m: alike[0] for (m, i, p), alike in there.items() if (i, p) == (isa, precision)}
             sp = "_sp" if precision == "f32" else ""
             for mix in ("ADD", "MUL", "FMA", "ADD+MUL 1:1", "DOT"):
                 kernels_of = {"FMA": f"peakflops{sp}{LIKWID_ISA[isa]}_fma"}

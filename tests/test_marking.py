@@ -161,6 +161,7 @@ thread = threading.Thread(target=elsewhere); thread.start(); thread.join()
     assert about(own[2], 100)
     assert other[0] == 0
     assert other[1] >= 1
+    assert other[2] == -1  # not 0: it was not counted
 
 
 def test_setting_up_again_forgets_what_was_counted_and_leaks_nothing() -> None:

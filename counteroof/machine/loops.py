@@ -28,6 +28,7 @@ class Loop:
     chunk_bytes: int
     flops: int
     fused: int
+    order: str = ""
 
     def moved_bytes(self, boundary: Boundary) -> int:
         """Return the bytes that one iteration moves across a boundary."""
@@ -75,19 +76,20 @@ NO_SAMPLES = Samples((), ())
 
 
 def loops() -> tuple[Loop, ...]:
-    """Return the loops this processor can run, one for each mix, ISA and precision, the best encoding."""
+    """Return the loops this processor can run, of each kind and order one, in the best encoding."""
     from ..native import ffi, lib
 
-    found: dict[tuple[str, str, str], Loop] = {}
+    found: dict[tuple[str, str, str, str], Loop] = {}
     for index in range(lib.ceilings_loop_count()):
         if not lib.ceilings_loop_usable(index):
             continue
         entry = lib.ceilings_loop(index)
-        mix, isa, precision, streams = (
-            ffi.string(text).decode() for text in (entry.mix, entry.isa, entry.precision, entry.streams)
+        mix, isa, precision, streams, order = (
+            ffi.string(text).decode()
+            for text in (entry.mix, entry.isa, entry.precision, entry.streams, entry.order)
         )
-        loop = Loop(index, mix, isa, precision, streams, entry.chunk_bytes, entry.flops, entry.fused)
-        found.setdefault((mix, isa, precision), loop)  # the table has the better encoding first
+        loop = Loop(index, mix, isa, precision, streams, entry.chunk_bytes, entry.flops, entry.fused, order)
+        found.setdefault((mix, isa, precision, order), loop)  # the table has the better encoding first
     if any(loop.isa == "AVX2" for loop in found.values()):
         # the same loops as those of AVX2 without fused multiply-adds
         return tuple(loop for loop in found.values() if loop.isa != "AVX")

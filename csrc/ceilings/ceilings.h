@@ -6,13 +6,15 @@
 
 struct ceilings_loop {
     const char *mix;       /* compute: "FMA+ADD 1:1", "FMA 1 chain", "DIV", "SQRT", "DOT"; memory: "read", "store",
-                              "copy", "triad", "update", "store NT"; loads to stores alone: "2:1" */
+                              "copy", "triad", "update", "store NT"; loads to stores alone: "2:1", "2:1 in place" */
     const char *isa;       /* "scalar", "SSE", "AVX", "AVX2", "AVX-512", "NEON" */
     const char *needs;     /* what the processor must have: "", "avx", "fma" (with AVX2), "avx512f", "avx512bf16", "avx512vnni",
                               "avx512fp16" */
     const char *precision; /* "f16", "f32", "f64"; of what dot products multiply: "bf16", "int8" */
     const char *streams;   /* memory: a letter for each of a, b, c, and one as far from c as c from b: r read, w written, u updated (read, then written),
                               n written with non-temporal stores; compute: "" */
+    const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn" or "by fours"; loops that
+                              differ in it alone are tried, and the best counts; compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */

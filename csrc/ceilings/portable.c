@@ -126,6 +126,7 @@ MEMORY_LOOP(memory_copy, v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_update, v = A * factor; KEEP(v); A = v;)
 MEMORY_LOOP(memory_triad, v = C * factor; KEEP(v); v = v + B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_store, v = factor; KEEP(v); A = v;)
+MEMORY_LOOP(memory_place, v = B; KEEP(v); v = A; KEEP(v); A = v;)
 MEMORY_LOOP(memory_2_1, v = C; KEEP(v); v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_3_1, v = D; KEEP(v); v = C; KEEP(v); v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_1_2, v = C; KEEP(v); A = v; B = v;)
@@ -134,7 +135,7 @@ MEMORY_LOOP(memory_1_2, v = C; KEEP(v); A = v; B = v;)
 
 /* pair: the FLOPs of two neighbouring chains, fused_pair: those of them that are fused. */
 #define COMPUTE(name, isa, precision, lanes, mix, pair, fused_pair)                                  \
-    {mix, isa, "", precision, "", 0, CHAINS / 2 * (pair) * (lanes), CHAINS / 2 * (fused_pair) * (lanes), \
+    {mix, isa, "", precision, "", "", 0, CHAINS / 2 * (pair) * (lanes), CHAINS / 2 * (fused_pair) * (lanes), \
      name}
 #define PLAIN_ENTRIES(name, isa, precision, lanes)                                                               \
     COMPUTE(name##_add, isa, precision, lanes, "ADD", 2, 0),                                                       \
@@ -160,14 +161,15 @@ const struct ceilings_loop ceilings_table[] = {
 #endif
     PLAIN_ENTRIES(scalar_f64, "scalar", "f64", 1),
     PLAIN_ENTRIES(scalar_f32, "scalar", "f32", 1),
-    {"read", MEMORY_ISA, "", "f64", "r", CHUNK, 0, 0, memory_read},
-    {"copy", MEMORY_ISA, "", "f64", "wr", CHUNK, 0, 0, memory_copy},
-    {"triad", MEMORY_ISA, "", "f64", "wrr", CHUNK, CHUNK / 8 * 2, 0, memory_triad},
-    {"update", MEMORY_ISA, "", "f64", "u", CHUNK, CHUNK / 8, 0, memory_update},
-    {"store", MEMORY_ISA, "", "f64", "w", CHUNK, 0, 0, memory_store},
-    {"2:1", MEMORY_ISA, "", "f64", "wrr", CHUNK, 0, 0, memory_2_1},
-    {"3:1", MEMORY_ISA, "", "f64", "wrrr", CHUNK, 0, 0, memory_3_1},
-    {"1:2", MEMORY_ISA, "", "f64", "wwr", CHUNK, 0, 0, memory_1_2},
+    {"read", MEMORY_ISA, "", "f64", "r", "in turn", CHUNK, 0, 0, memory_read},
+    {"copy", MEMORY_ISA, "", "f64", "wr", "in turn", CHUNK, 0, 0, memory_copy},
+    {"triad", MEMORY_ISA, "", "f64", "wrr", "in turn", CHUNK, CHUNK / 8 * 2, 0, memory_triad},
+    {"update", MEMORY_ISA, "", "f64", "u", "in turn", CHUNK, CHUNK / 8, 0, memory_update},
+    {"store", MEMORY_ISA, "", "f64", "w", "in turn", CHUNK, 0, 0, memory_store},
+    {"2:1 in place", MEMORY_ISA, "", "f64", "ur", "in turn", CHUNK, 0, 0, memory_place},
+    {"2:1", MEMORY_ISA, "", "f64", "wrr", "in turn", CHUNK, 0, 0, memory_2_1},
+    {"3:1", MEMORY_ISA, "", "f64", "wrrr", "in turn", CHUNK, 0, 0, memory_3_1},
+    {"1:2", MEMORY_ISA, "", "f64", "wwr", "in turn", CHUNK, 0, 0, memory_1_2},
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 

@@ -261,8 +261,8 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 #define FOURTH "lea (%%r8, %%r8), %%r9\n\tsub %%rdx, %%r9\n\t"
 #define VEX_TRIAD(width, reg, i) "vfmadd213pd " AT(i, width) "(%%rdx), %%" reg "15, %%" reg #i "\n\t"
 #define VEX_UPDATE(width, reg, i) "vmulpd " AT(i, width) "(%%rax), %%" reg "15, %%" reg #i "\n\t"
-#define OLD_TRIAD(i) "mulpd %%xmm15, %%xmm" #i "\n\taddpd " AT(i, "16") "(%%rdx), %%xmm" #i "\n\t"
-#define OLD_UPDATE(i) "mulpd %%xmm15, %%xmm" #i "\n\t"
+#define OLD_ADD_B(i) "mulpd %%xmm15, %%xmm" #i "\n\taddpd " AT(i, "16") "(%%rdx), %%xmm" #i "\n\t"
+#define OLD_SCALE(i) "mulpd %%xmm15, %%xmm" #i "\n\t"
 
 #define ZMM_LOAD_C(i) LOAD_C("64", "vmovapd", "zmm", i)
 #define ZMM_LOAD_D(i) LOAD_D("64", "vmovapd", "zmm", i)
@@ -293,41 +293,56 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 #define OLD_FILL_STREAM(i) FILL("16", "movntpd", "xmm", i)
 #define OLD_READ(i) READ("16", "movapd", "xmm", i)
 #define OLD_COPY_LOAD(i) COPY_LOAD("16", "movapd", "xmm", i)
-#define OLD_TRIAD_FULL(i) TRIAD_LOAD("16", "movapd", "xmm", i) OLD_TRIAD(i)
-#define OLD_UPDATE_FULL(i) READ("16", "movapd", "xmm", i) OLD_UPDATE(i)
+#define OLD_TRIAD(i) TRIAD_LOAD("16", "movapd", "xmm", i) OLD_ADD_B(i)
+#define OLD_UPDATE(i) READ("16", "movapd", "xmm", i) OLD_SCALE(i)
 #define OLD_STORE(i) STORE("16", "movapd", "xmm", i)
 #define OLD_STREAM(i) STORE("16", "movntpd", "xmm", i)
 
+/* The order of loads and stores matters where they come from L1 or L2, and which is best differs: on Zen 3, two loads and
+   a store in turn reach 96 bytes a cycle in L1, and all loads first 75; there is a loop for each order. */
+#define IN_TURN_COPY(E, i) E##_COPY_LOAD(i) E##_STORE(i)
+#define IN_TURN_UPDATE(E, i) E##_READ(i) E##_STORE(i)
+#define IN_TURN_TRIAD(E, i) E##_TRIAD(i) E##_STORE(i)
+#define IN_TURN_2_1(E, i) E##_LOAD_C(i) E##_COPY_LOAD(i) E##_STORE(i)
+#define IN_TURN_3_1(E, i) E##_LOAD_D(i) E##_LOAD_C(i) E##_COPY_LOAD(i) E##_STORE(i)
+#define IN_TURN_1_2(E, i) E##_LOAD_C(i) E##_STORE(i) E##_STORE_B(i)
+#define IN_TURN_PLACE(E, i) E##_COPY_LOAD(i) E##_READ(i) E##_STORE(i)
+#define IN_TURN(E, STEP) STEP(E, 0) STEP(E, 1) STEP(E, 2) STEP(E, 3) STEP(E, 4) STEP(E, 5) STEP(E, 6) STEP(E, 7)
+#define FOURS(FIRST, THEN) FIRST(0) FIRST(1) FIRST(2) FIRST(3) THEN(0) THEN(1) THEN(2) THEN(3) \
+    FIRST(4) FIRST(5) FIRST(6) FIRST(7) THEN(4) THEN(5) THEN(6) THEN(7)
+
 /* Non-temporal stores are complete once fenced; without it the last ones would be left out of the time. */
 #define FENCE "sfence\n\t"
-#define MEMORY_LOOPS(name, feature, chunk, load, reg, R, C, T, U, S, N, clean)                                     \
-    MEMORY_LOOP(name##_read, feature, chunk, load, reg, TIMES_8(R), clean)                                         \
-    MEMORY_LOOP(name##_copy, feature, chunk, load, reg, TIMES_8(C) TIMES_8(S), clean)                              \
-    MEMORY_LOOP(name##_triad, feature, chunk, load, reg, TIMES_8(T) TIMES_8(S), clean)                             \
-    MEMORY_LOOP(name##_update, feature, chunk, load, reg, TIMES_8(U) TIMES_8(S), clean)                            \
-    MEMORY_LOOP(name##_copy_nt, feature, chunk, load, reg, TIMES_8(C) TIMES_8(N), FENCE clean)                     \
-    MEMORY_LOOP(name##_triad_nt, feature, chunk, load, reg, TIMES_8(T) TIMES_8(N), FENCE clean)
-
-/* Loads and stores alone. */
-#define MIX_LOOPS(name, feature, chunk, load, reg, E, clean)                                                       \
+#define MEMORY_LOOPS(name, feature, chunk, load, reg, E, clean)                                                    \
+    MEMORY_LOOP(name##_read, feature, chunk, load, reg, TIMES_8(E##_READ), clean)                                  \
+    MEMORY_LOOP(name##_copy, feature, chunk, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)          \
+    MEMORY_LOOP(name##_copy_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_COPY), clean)                      \
+    MEMORY_LOOP(name##_copy_fours, feature, chunk, load, reg, FOURS(E##_COPY_LOAD, E##_STORE), clean)              \
+    MEMORY_LOOP(name##_triad, feature, chunk, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STORE), clean)             \
+    MEMORY_LOOP(name##_triad_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_TRIAD), clean)                    \
+    MEMORY_LOOP(name##_update, feature, chunk, load, reg, TIMES_8(E##_UPDATE) TIMES_8(E##_STORE), clean)           \
+    MEMORY_LOOP(name##_update_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_UPDATE), clean)                  \
+    MEMORY_LOOP(name##_update_fours, feature, chunk, load, reg, FOURS(E##_READ, E##_STORE), clean)                 \
+    MEMORY_LOOP(name##_copy_nt, feature, chunk, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STREAM), FENCE clean) \
+    MEMORY_LOOP(name##_triad_nt, feature, chunk, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STREAM), FENCE clean)   \
     MEMORY_LOOP(name##_store, feature, chunk, load, reg, TIMES_8(E##_FILL), clean)                                 \
     MEMORY_LOOP(name##_store_nt, feature, chunk, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                 \
+    MEMORY_LOOP(name##_place, feature, chunk, load, reg,                                                           \
+                TIMES_8(E##_COPY_LOAD) TIMES_8(E##_READ) TIMES_8(E##_STORE), clean)                                \
+    MEMORY_LOOP(name##_place_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_PLACE), clean)                    \
     MEMORY_LOOP(name##_2_1, feature, chunk, load, reg,                                                             \
                 TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)                              \
+    MEMORY_LOOP(name##_2_1_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_2_1), clean)                        \
     MEMORY_LOOP(name##_3_1, feature, chunk, load, reg,                                                             \
                 FOURTH TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)   \
+    MEMORY_LOOP(name##_3_1_turn, feature, chunk, load, reg, FOURTH IN_TURN(E, IN_TURN_3_1), clean)                 \
     MEMORY_LOOP(name##_1_2, feature, chunk, load, reg,                                                             \
-                TIMES_8(E##_LOAD_C) TIMES_8(E##_STORE) TIMES_8(E##_STORE_B), clean)
+                TIMES_8(E##_LOAD_C) TIMES_8(E##_STORE) TIMES_8(E##_STORE_B), clean)                                \
+    MEMORY_LOOP(name##_1_2_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_1_2), clean)
 
-MEMORY_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM_READ, ZMM_COPY_LOAD, ZMM_TRIAD, ZMM_UPDATE, ZMM_STORE,
-             ZMM_STREAM, CLEAN)
-MIX_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM, CLEAN)
-MEMORY_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM_READ, YMM_COPY_LOAD, YMM_TRIAD, YMM_UPDATE, YMM_STORE,
-             YMM_STREAM, CLEAN)
-MIX_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM, CLEAN)
-MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD_READ, OLD_COPY_LOAD, OLD_TRIAD_FULL, OLD_UPDATE_FULL, OLD_STORE,
-             OLD_STREAM, "")
-MIX_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
+MEMORY_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM, CLEAN)
+MEMORY_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM, CLEAN)
+MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
 
 /* Scalar: twice as many instructions an iteration, so that those of the loop itself do not count. */
 #define SCALAR(move, from, to) "mov" move " " from ", " to "\n\t"
@@ -350,22 +365,40 @@ MIX_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
 #define SD_UPDATE(i) "mulsd %%xmm15, %%xmm" #i "\n\t"
 #define SD_TRIAD(i) "mulsd %%xmm15, %%xmm" #i "\n\taddsd 0+" AT(i, "8") "(%%rdx), %%xmm" #i "\n\t"
 #define SD_TRIAD_2(i) "mulsd %%xmm15, %%xmm" #i "\n\taddsd 64+" AT(i, "8") "(%%rdx), %%xmm" #i "\n\t"
+#define SD_IN_TURN_COPY(E, i) SD_B##E(i) SD_S##E(i)
+#define SD_IN_TURN_UPDATE(E, i) SD_READ##E(i) SD_S##E(i)
+#define SD_IN_TURN_TRIAD(E, i) SD_C##E(i) SD_TRIAD##E(i) SD_S##E(i)
+#define SD_IN_TURN_2_1(E, i) SD_C##E(i) SD_B##E(i) SD_S##E(i)
+#define SD_IN_TURN_3_1(E, i) SD_D##E(i) SD_C##E(i) SD_B##E(i) SD_S##E(i)
+#define SD_IN_TURN_1_2(E, i) SD_C##E(i) SD_S##E(i) SD_SB##E(i)
+#define SD_IN_TURN_PLACE(E, i) SD_B##E(i) SD_READ##E(i) SD_S##E(i)
+#define SD_IN_TURN(STEP) IN_TURN(, STEP) IN_TURN(_2, STEP)
 #define SCALAR_LOOP(name, body) MEMORY_LOOP(scalar_##name, "sse2", 128, "movupd", "xmm", body, "")
 SCALAR_LOOP(read, TIMES_8(SD_READ) TIMES_8(SD_READ_2))
 SCALAR_LOOP(copy, TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(copy_turn, SD_IN_TURN(SD_IN_TURN_COPY))
+SCALAR_LOOP(copy_fours, FOURS(SD_B, SD_S) FOURS(SD_B_2, SD_S_2))
 SCALAR_LOOP(triad, TIMES_8(SD_C) TIMES_8(SD_TRIAD) TIMES_8(SD_S) TIMES_8(SD_C_2) TIMES_8(SD_TRIAD_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(triad_turn, SD_IN_TURN(SD_IN_TURN_TRIAD))
 SCALAR_LOOP(update, TIMES_8(SD_READ) TIMES_8(SD_UPDATE) TIMES_8(SD_S) TIMES_8(SD_READ_2) TIMES_8(SD_UPDATE)
                         TIMES_8(SD_S_2))
+SCALAR_LOOP(update_turn, SD_IN_TURN(SD_IN_TURN_UPDATE))
+SCALAR_LOOP(update_fours, FOURS(SD_READ, SD_S) FOURS(SD_READ_2, SD_S_2))
 SCALAR_LOOP(store, TIMES_8(SD_FILL) TIMES_8(SD_FILL_2))
+SCALAR_LOOP(place, TIMES_8(SD_B) TIMES_8(SD_READ) TIMES_8(SD_S) TIMES_8(SD_B_2) TIMES_8(SD_READ_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(place_turn, SD_IN_TURN(SD_IN_TURN_PLACE))
 SCALAR_LOOP(2_1, TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_C_2) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(2_1_turn, SD_IN_TURN(SD_IN_TURN_2_1))
 SCALAR_LOOP(3_1, FOURTH TIMES_8(SD_D) TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_D_2) TIMES_8(SD_C_2)
                      TIMES_8(SD_B_2) TIMES_8(SD_S_2))
+SCALAR_LOOP(3_1_turn, FOURTH SD_IN_TURN(SD_IN_TURN_3_1))
 SCALAR_LOOP(1_2, TIMES_8(SD_C) TIMES_8(SD_S) TIMES_8(SD_SB) TIMES_8(SD_C_2) TIMES_8(SD_S_2) TIMES_8(SD_SB_2))
+SCALAR_LOOP(1_2_turn, SD_IN_TURN(SD_IN_TURN_1_2))
 
 /* ---- the table ---- */
 
 #define COMPUTE(name, isa, needs, precision, lanes, mix, MIX)                                                             \
-    {mix, isa, needs, #precision, "", 0, OPERATIONS(MIX) * (lanes), FUSED(MIX) * (lanes), name}
+    {mix, isa, needs, #precision, "", "", 0, OPERATIONS(MIX) * (lanes), FUSED(MIX) * (lanes), name}
 #define VEX_ENTRIES(name, isa, needs, precision, lanes)                                                                   \
     COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                             \
         COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                 \
@@ -394,21 +427,34 @@ SCALAR_LOOP(1_2, TIMES_8(SD_C) TIMES_8(SD_S) TIMES_8(SD_SB) TIMES_8(SD_C_2) TIME
         COMPUTE(name##_sqrt, isa, "", precision, lanes, "SQRT", MIX_FREE)
 /* Each of 16 sums takes so many products. */
 #define DOT_ENTRY(name, needs, precision, products) \
-    {"DOT", "AVX-512", needs, #precision, "", 0, OPERATIONS(MIX_FMA) * 16 * (products), 0, name}
+    {"DOT", "AVX-512", needs, #precision, "", "", 0, OPERATIONS(MIX_FMA) * 16 * (products), 0, name}
+#define FIRST "loads first"
+#define TURN "in turn"
 /* A triad fuses where it can: two FLOPs an element either way. */
-#define MEMORY_ENTRIES(name, isa, needs, chunk, fuses)                                                                    \
-    {"read", isa, needs, "f64", "r", chunk, 0, 0, name##_read},                                                           \
-        {"copy", isa, needs, "f64", "wr", chunk, 0, 0, name##_copy},                                                      \
-        {"triad", isa, needs, "f64", "wrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad},             \
-        {"update", isa, needs, "f64", "u", chunk, (chunk) / 8, 0, name##_update},                                         \
-        {"store", isa, needs, "f64", "w", chunk, 0, 0, name##_store},                                                     \
-        {"2:1", isa, needs, "f64", "wrr", chunk, 0, 0, name##_2_1},                                                       \
-        {"3:1", isa, needs, "f64", "wrrr", chunk, 0, 0, name##_3_1},                                                      \
-        {"1:2", isa, needs, "f64", "wwr", chunk, 0, 0, name##_1_2}
-#define NT_ENTRIES(name, isa, needs, chunk, fuses)                                                                        \
-    {"store NT", isa, needs, "f64", "n", chunk, 0, 0, name##_store_nt},                                                   \
-        {"copy NT", isa, needs, "f64", "nr", chunk, 0, 0, name##_copy_nt},                                                \
-        {"triad NT", isa, needs, "f64", "nrr", chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad_nt}
+#define MEMORY_ENTRIES(name, isa, needs, chunk, fuses)                                                              \
+    {"read", isa, needs, "f64", "r", FIRST, chunk, 0, 0, name##_read},                                             \
+        {"copy", isa, needs, "f64", "wr", FIRST, chunk, 0, 0, name##_copy},                                        \
+        {"copy", isa, needs, "f64", "wr", TURN, chunk, 0, 0, name##_copy_turn},                                    \
+        {"copy", isa, needs, "f64", "wr", "by fours", chunk, 0, 0, name##_copy_fours},                             \
+        {"triad", isa, needs, "f64", "wrr", FIRST, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad}, \
+        {"triad", isa, needs, "f64", "wrr", TURN, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses),               \
+         name##_triad_turn},                                                                                       \
+        {"update", isa, needs, "f64", "u", FIRST, chunk, (chunk) / 8, 0, name##_update},                           \
+        {"update", isa, needs, "f64", "u", TURN, chunk, 0, 0, name##_update_turn},                                 \
+        {"update", isa, needs, "f64", "u", "by fours", chunk, 0, 0, name##_update_fours},                          \
+        {"store", isa, needs, "f64", "w", FIRST, chunk, 0, 0, name##_store},                                       \
+        {"2:1 in place", isa, needs, "f64", "ur", FIRST, chunk, 0, 0, name##_place},                               \
+        {"2:1 in place", isa, needs, "f64", "ur", TURN, chunk, 0, 0, name##_place_turn},                           \
+        {"2:1", isa, needs, "f64", "wrr", FIRST, chunk, 0, 0, name##_2_1},                                         \
+        {"2:1", isa, needs, "f64", "wrr", TURN, chunk, 0, 0, name##_2_1_turn},                                     \
+        {"3:1", isa, needs, "f64", "wrrr", FIRST, chunk, 0, 0, name##_3_1},                                        \
+        {"3:1", isa, needs, "f64", "wrrr", TURN, chunk, 0, 0, name##_3_1_turn},                                    \
+        {"1:2", isa, needs, "f64", "wwr", FIRST, chunk, 0, 0, name##_1_2},                                         \
+        {"1:2", isa, needs, "f64", "wwr", TURN, chunk, 0, 0, name##_1_2_turn}
+#define NT_ENTRIES(name, isa, needs, chunk, fuses)                                                                 \
+    {"store NT", isa, needs, "f64", "n", FIRST, chunk, 0, 0, name##_store_nt},                                     \
+        {"copy NT", isa, needs, "f64", "nr", FIRST, chunk, 0, 0, name##_copy_nt},                                  \
+        {"triad NT", isa, needs, "f64", "nrr", FIRST, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad_nt}
 
 const struct ceilings_loop ceilings_table[] = {
     VEX_ENTRIES(avx512_f64, "AVX-512", "avx512f", f64, 8),

@@ -25,7 +25,8 @@ Array = npt.NDArray[np.float64]
 
 def text(entry: Any) -> str:
     return " ".join(
-        ffi.string(part).decode() for part in (entry.isa, entry.precision, entry.mix, entry.needs)
+        ffi.string(part).decode()
+        for part in (entry.isa, entry.precision, entry.mix, entry.order, entry.needs)
     )
 
 
@@ -62,9 +63,21 @@ def test_every_entry_is_complete() -> None:
         assert ffi.string(entry.precision).decode() in PRECISIONS
 
 
-def test_loops_are_one_for_each_mix_isa_and_precision() -> None:
-    keys = [(loop.mix, loop.isa, loop.precision) for loop in USABLE]
+def test_loops_are_one_for_each_mix_isa_precision_and_order() -> None:
+    keys = [(loop.mix, loop.isa, loop.precision, loop.order) for loop in USABLE]
     assert len(set(keys)) == len(keys)
+
+
+def test_loops_that_differ_in_their_order_alone_move_the_same_bytes() -> None:
+    alike: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    for loop in USABLE:
+        if loop.streams:
+            assert loop.order
+            alike.setdefault((loop.mix, loop.isa), set()).add((loop.streams, loop.chunk_bytes))
+    assert {len(kinds) for kinds in alike.values()} == {1}
+
+
+def test_loops_are_of_all_mixes() -> None:
     assert {loop.precision for loop in USABLE if not loop.streams} >= {"f32", "f64"}
     assert {"read", "copy", "triad", "update"} <= {loop.mix for loop in USABLE}
 
@@ -74,6 +87,7 @@ def test_write_allocate_follows_from_the_streams() -> None:
     moved = {loop.mix: loop.moved_bytes(memory) * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
+    expected |= {"2:1 in place": 24}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -92,7 +106,9 @@ def test_conventions_say_what_a_byte_is() -> None:
 # ---- what a loop does ----
 
 
-@pytest.mark.parametrize("loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix}")
+@pytest.mark.parametrize(
+    "loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
+)
 @pytest.mark.parametrize("iterations", [1, 2, 7])
 def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> None:
     elements = iterations * loop.chunk_bytes // 8
@@ -101,7 +117,7 @@ def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> No
 
 
 @pytest.mark.parametrize(
-    "loop", [one for one in USABLE if one.streams], ids=lambda loop: f"{loop.isa} {loop.mix}"
+    "loop", [one for one in USABLE if one.streams], ids=lambda loop: f"{loop.isa} {loop.mix} {loop.order}"
 )
 def test_a_memory_loop_touches_its_chunks_and_no_more(loop: Loop) -> None:
     iterations = 5
@@ -331,7 +347,9 @@ def executed(entry: Any, loop: Loop, iterations: int) -> tuple[int, int, int]:
 
 @needs("gcc")
 @pytest.mark.x86_64
-@pytest.mark.parametrize("loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix}")
+@pytest.mark.parametrize(
+    "loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
+)
 def test_what_the_engine_counts_is_what_the_ceiling_claims(loop: Loop, table: Any) -> None:
     entry = table[loop.index]
     few, more = executed(entry, loop, 2), executed(entry, loop, 7)
