@@ -24,7 +24,7 @@ EIGHTHS = 8
 OFFSETS = range(5)
 """How many fewer of a parameter may count: the borders of a grid, the first of a series."""
 
-CLOSE = 0.02
+CLOSE = 0.03
 """A formula that is off by no more than this comes close."""
 
 MINOR = 0.01
@@ -32,6 +32,9 @@ MINOR = 0.01
 
 ROUNDINGS = (1, 2, EIGHTHS, 100)
 """Into how many parts of one the times are rounded that an array moved, as far as none comes close."""
+
+MOST = 5000
+"""Formulas with offsets that are tried."""
 
 LARGEST = 1000
 """Coefficients of an exact formula are no larger than this times those of the claim."""
@@ -47,12 +50,13 @@ class Fit:
 
     text: str
     off: float
+    sizes: int = 1
 
     @property
     def words(self) -> str:
         """The formula and how well it fits."""
         if self.off == 0:
-            return f"{self.text} fits exactly"
+            return f"{self.text} fits exactly" + (f", at {self.sizes} sizes" if self.sizes > 1 else "")
         off = units.percent(abs(self.off)) if abs(self.off) >= 1e-3 else "less than 0.1 %"
         return f"{self.text} fits to {off}"
 
@@ -61,7 +65,7 @@ def flops_fit(formula: str, sizes: Sequence[Size]) -> Fit | None:
     """Return the simplest formula after the shape of a claim that fits the FLOPs of all sizes."""
     for candidate in _candidates(formula, sizes[0]):
         if all(_value(candidate, one.params) == one.flops for one in sizes):
-            return Fit(candidate, 0.0)
+            return Fit(candidate, 0.0, len(sizes))
     close = [fit for text in _near(formula, sizes[0]) if (fit := _off(text, sizes)) is not None]
     return min(close, key=lambda fit: abs(fit.off), default=None)
 
@@ -99,46 +103,56 @@ def _sum_of_arrays(facts: Facts, moved: float, parts: int) -> str | None:
 
 
 def _candidates(formula: str, size: Size) -> Iterator[str]:
-    """Return formulas that give the FLOPs of a size exactly, the simplest first."""
+    """Return formulas that give the FLOPs of a size exactly, those nearest to the claim first."""
     coefficient, factors = _product(_leading(formula))
     if not factors or not size.flops:
         return
-    largest = Fraction(LARGEST) * (abs(coefficient) if abs(coefficient) > 1 else 1)
+    for found in (_with_offsets(coefficient, factors, size), _with_second_term(coefficient, factors, size)):
+        yield from (text for _, text in sorted(found))
+
+
+def _with_offsets(
+    coefficient: Fraction, factors: tuple[str, ...], size: Size
+) -> Iterator[tuple[tuple[float, float], str]]:
+    """Return formulas of one term, some of its parameters less by a little, with their distance."""
+    largest = LARGEST * max(abs(float(coefficient)), 1.0)
     plain = [factor for factor in factors if factor.partition("**")[0].isidentifier()]
-    choices = sorted(
-        itertools.product(OFFSETS, repeat=len(plain)), key=lambda offsets: (sum(offsets), offsets)
-    )
-    flops = Fraction(size.flops)
-    for offsets in choices[:1000]:
+    for offsets in itertools.islice(itertools.product(OFFSETS, repeat=len(plain)), MOST):
         renamed = dict(zip(plain, offsets, strict=True))
         shifted = tuple(_shifted(factor, renamed.get(factor, 0)) for factor in factors)
         value = _value("*".join(shifted), size.params)
         if not value:
             continue
-        found = flops / Fraction(value)
-        if (found * EIGHTHS).denominator == 1 and 0 < found <= largest:
-            yield _term(found, shifted)
-    yield from _corrected(factors, size)
+        ratio = Fraction(size.flops) / Fraction(value)
+        if (ratio * EIGHTHS).denominator == 1 and 0 < ratio <= largest:
+            steps = _distance(ratio, coefficient) + sum(offset > 0 for offset in offsets)
+            yield (steps, sum(offsets)), _term(ratio, shifted)
 
 
-def _corrected(factors: tuple[str, ...], size: Size) -> Iterator[str]:
-    """Return formulas of the claim's term and another of one factor fewer, the smallest correction first."""
+def _with_second_term(
+    coefficient: Fraction, factors: tuple[str, ...], size: Size
+) -> Iterator[tuple[tuple[float, float], str]]:
+    """Return formulas of the claim's term and one of a factor fewer, with their distance."""
     whole = _value("*".join(factors), size.params)
     if not whole:
         return
     flops, main = Fraction(size.flops), Fraction(whole)
-    found: list[tuple[Fraction, str]] = []
     for index in range(len(factors)):
         rest = (*factors[:index], *factors[index + 1 :])
         value = _value("*".join(rest) or "1", size.params)
         if not value:
             continue
-        for first in (math.floor(flops / main), math.ceil(flops / main)):
+        for first in (Fraction(math.floor(flops / main)), Fraction(math.ceil(flops / main))):
             second = (flops - first * main) / Fraction(value)
             if first > 0 and second and second.denominator == 1 and abs(second) <= CORRECTION:
                 sign = " + " if second > 0 else " - "
-                found.append((abs(second), _term(Fraction(first), factors) + sign + _term(abs(second), rest)))
-    yield from (text for _, text in sorted(found))
+                text = _term(first, factors) + sign + _term(abs(second), rest)
+                yield (_distance(first, coefficient) + 1, float(abs(second))), text
+
+
+def _distance(found: Fraction, claimed: Fraction) -> int:
+    """Return how unlikely a coefficient is: most likely is the claim's, least one that is not whole."""
+    return 0 if found == claimed else 2 if found.denominator == 1 else 4
 
 
 def _near(formula: str, size: Size) -> Iterator[str]:

@@ -65,7 +65,8 @@ def _wholly_overwritten(array: ArrayTraffic) -> bool:
     if not allocated or not stored:
         return False
     once = array.dram_read_bytes - array.unique_read_bytes <= PART * array.dram_read_bytes
-    whole = (array.unused_bytes or 0) <= 0.02 * stored + 128
+    # lines at the ends of rows may be written in part
+    whole = (array.unused_bytes or 0) <= 0.05 * stored + 128
     # first touched by a load: not only overwritten
     loaded = array.touched_read_bytes or 0
     return once and whole and loaded <= 0.02 * stored and array.dram_write_bytes >= 0.5 * stored
@@ -140,14 +141,15 @@ def _partly_used(facts: Facts, array: ArrayTraffic, used: float, wasted: float, 
 
 def _members(facts: Facts, shape: Shape | None, used: float) -> int | None:
     """Return how many members of each struct are used, if rows of the array may be structs."""
-    if shape is None or len(shape.extents) < 2:
+    # the number of a struct's members is the same at every size
+    if shape is None or len(shape.extents) != 2 or not shape.formulas[-1].isdigit():
         return None
     members = shape.extents[-1]
-    if not members >= 2 or members * shape.element_bytes > 4 * facts.line_bytes:
+    if members < 2 or members * shape.element_bytes > 4 * facts.line_bytes:
         return None
     count = used * members
     whole = round(count)
-    return whole if 0 < whole < members and abs(count - whole) < 0.05 else None
+    return whole if 0 < whole < members and abs(count - whole) < 0.02 else None
 
 
 def fetched_again(facts: Facts) -> Iterator[Finding]:
@@ -195,10 +197,9 @@ def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> 
             f"for {line / times:.0f} of its {line} B"
         )
     if rule == SCATTERED:
-        return (
-            f"each line of {names} comes {fetched}, for some {line / times:.0f} B of {line} that an index "
-            "asks for"
-        )
+        size = max((shape.element_bytes for shape in facts.shapes if shape.name == arrays[0].name), default=1)
+        part = f"some {line / times:.0f} B" if times * size <= line else "single elements"
+        return f"each line of {names} comes {fetched}, for {part} of {line} that an index asks for"
     if rule == CONFLICT:
         return (
             f"the cache would keep the lines of {names} if any could stand anywhere, but they share few sets "
@@ -230,8 +231,11 @@ def _reason(facts: Facts, array: ArrayTraffic) -> str:
     again = array.dram_read_bytes - array.unique_read_bytes
     if shape is not None and conflict > again / 2 and tiles.meets(facts, shape):
         return CONFLICT
-    if shape is not None and _fetches(array) >= 0.6 * facts.line_bytes / shape.element_bytes > 1:
-        return STRIDED
+    if shape is not None and shape.element_bytes < facts.line_bytes / 2:
+        elements = facts.line_bytes / shape.element_bytes
+        # once for each element of it; more are passes over the array
+        if 0.6 * elements <= _fetches(array) <= 1.5 * elements:
+            return STRIDED
     return CAPACITY
 
 

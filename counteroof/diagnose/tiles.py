@@ -132,6 +132,10 @@ def _layers(facts: Facts, shapes: list[Shape], text: str, times: float) -> str:
     last = facts.caches[-1] if facts.caches else None
     if last is None:
         return f"use each part of {text} again before the next one"
+    matrices = [one.extents for one in facts.shapes if _matrix(one)]
+    passes = bool(shapes) and times > facts.line_bytes / shapes[0].element_bytes
+    if passes and matrices.count(shapes[0].extents) > 1:  # over the whole, as of a matrix product
+        return blocks(facts, len(facts.caches) - 1)
     budget = FILLED * facts.last_bytes
     planes = [shape for shape in shapes if _matrix(shape)]
     layers = math.ceil(times - 0.05) + 1
@@ -166,7 +170,7 @@ def blocks(facts: Facts, number: int) -> str:
     cache = facts.caches[number]
     matrices = [shape for shape in facts.shapes if _matrix(shape)]
     if len({shape.extents for shape in matrices}) != 1 or len(matrices) < 2:
-        below = facts.caches[number + 1]
+        below = facts.caches[min(number + 1, len(facts.caches) - 1)]
         stored = {one.name for one in facts.arrays if one.touched_write_bytes}
         between = [one for one in facts.shapes if FILLED * cache.bytes < one.bytes <= below.bytes]
         # what is stored and comes again was put there to be used again
