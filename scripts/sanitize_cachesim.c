@@ -39,7 +39,7 @@ static struct cachesim *hierarchy(uint64_t seed)
                                            .fill = k ? (uint32_t)below(3) : 0,
                                            .shared = k >= shared};
     }
-    return cachesim_new(level, levels, line, seed);
+    return cachesim_new(level, levels, line, seed, 1);
 }
 
 static void some_requests(struct cachesim *sim, uint64_t base)

@@ -108,6 +108,9 @@ class CacheModel:
         First to last level, as in ``Machine.caches``.
     seed
         Places the physical pages.
+    parts
+        Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or what
+        :func:`parts_of` allows.
 
     Raises
     ------
@@ -115,7 +118,7 @@ class CacheModel:
         The geometry cannot be simulated; the text names the level.
     """
 
-    def __init__(self, caches: Sequence[CacheLevel], *, seed: int = SEED) -> None:
+    def __init__(self, caches: Sequence[CacheLevel], *, seed: int = SEED, parts: int = 1) -> None:
         _check(caches)
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
@@ -136,9 +139,10 @@ class CacheModel:
                 for number, cache in enumerate(caches)
             ],
         )
-        pointer = lib.cachesim_new(levels, len(caches), self.line_bytes, seed)
+        pointer = lib.cachesim_new(levels, len(caches), self.line_bytes, seed, parts)
         if pointer == ffi.NULL:
-            raise CounteroofError("the cache model could not be made: out of memory")
+            what = f"divided into {parts}" if parts > 1 else "made: out of memory"
+            raise CounteroofError(f"the cache model could not be {what}")
         self.pointer: Any = ffi.gc(pointer, lib.cachesim_free)
         """``struct cachesim *`` for C callers; valid as long as this object lives."""
 
@@ -284,6 +288,19 @@ class CacheModel:
             again_capacity_bytes=raw.again_capacity_lines * line,
             again_conflict_bytes=raw.again_conflict_lines * line,
         )
+
+
+def parts_of(caches: Sequence[CacheLevel]) -> int:
+    """Return into how many parts a hierarchy can be divided: 1 or 2, whatever the processors.
+
+    Counts may not depend on the processors that happen to be there, and with more parts each has less to do but
+    as much to read.
+    """
+    apart = all(
+        cache.line_bytes == 64 and (cache.bytes // (cache.ways * cache.line_bytes)) % 2 == 0
+        for cache in caches
+    )
+    return 2 if apart else 1
 
 
 def private_levels(caches: Sequence[CacheLevel]) -> int:

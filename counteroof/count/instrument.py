@@ -64,9 +64,9 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     prepared.refill()
     model = None
     if detail != "flops":
-        from ..cachesim.model import CacheModel
+        from ..cachesim.model import CacheModel, parts_of
 
-        model = CacheModel(machine.caches)
+        model = CacheModel(machine.caches, parts=parts_of(machine.caches))
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
         if detail == "lines":

@@ -7,11 +7,12 @@ them anyway.
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,20 @@ class Threads:
         if not new:
             return
         new -= {self._lib.instrument_inside(number) for number in range(self._lib.instrument_threads())}
-        new.discard(self._lib.instrument_consumer_thread())
+        new -= set(self._consumers())
         for thread in sorted(new):
             reason = self._take_over(thread)
             if reason is not None:
                 self._left[thread] = reason
             else:
                 self._left.pop(thread, None)
+
+    def _consumers(self) -> Iterator[int]:
+        for number in itertools.count():
+            thread = self._lib.instrument_consumer_thread(number)
+            if not thread:
+                return
+            yield thread
 
     @property
     def left(self) -> Mapping[int, str]:

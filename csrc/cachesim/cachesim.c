@@ -47,7 +47,20 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
     return 0;
 }
 
-struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed)
+static void free_part(struct cachesim *sim)
+{
+    for (uint32_t k = sim->private_levels; k < sim->levels; k++)
+        free(sim->level[k].tags);
+    cs_cores_free(sim);
+    cs_recency_free(sim);
+    cs_origins_free(sim);
+    cs_pages_free(sim);
+    free(sim);
+}
+
+/* One part of so many as part_bits tell, a power of two; NULL if they would not be apart. */
+static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed,
+                                 uint32_t part_bits, uint32_t part)
 {
     if (!count || count > CS_MAX_LEVELS || (line_bytes != 64 && line_bytes != 128 && line_bytes != 256) ||
         levels[0].fill != CS_NON_INCLUSIVE)
@@ -58,9 +71,12 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
     sim->levels = count;
     sim->line_bits = (uint32_t)__builtin_ctz(line_bytes);
     sim->page_line_bits = CS_PAGE_BITS - sim->line_bits;
-    int failed = 0;
+    sim->part_bits = part_bits;
+    sim->part_mask = (1u << part_bits) - 1;
+    sim->part = part;
+    int failed = part_bits && line_bytes != 64;
     for (uint32_t k = 0; k < count; k++) {
-        failed |= level_init(&sim->level[k], &levels[k], sim->line_bits);
+        failed |= level_init(&sim->level[k], &levels[k], sim->line_bits) || sim->level[k].unit_bits < part_bits;
         sim->level[k].apart = k && levels[k].fill == CS_VICTIM && (k == 1 || levels[k - 1].fill == CS_INCLUSIVE);
         if (!levels[k].shared && sim->private_levels == k)
             sim->private_levels++;
@@ -74,7 +90,7 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
             memset(sim->level[k].tags, 0, bytes);
     }
     if (failed) {
-        cachesim_free(sim);
+        free_part(sim);
         return NULL;
     }
     for (uint32_t width = 3; width--;)
@@ -83,17 +99,43 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
     return sim;
 }
 
+struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed,
+                              uint32_t parts)
+{
+    if (!is_power(parts) || parts > 64)
+        return NULL;
+    uint32_t part_bits = (uint32_t)__builtin_ctz(parts);
+    struct cachesim *first = NULL, **next = &first;
+    for (uint32_t part = 0; part < parts; part++, next = &(*next)->next) {
+        *next = new_part(levels, count, line_bytes, seed, part_bits, part);
+        if (!*next) {
+            cachesim_free(first);
+            return NULL;
+        }
+    }
+    return first;
+}
+
 void cachesim_free(struct cachesim *sim)
 {
-    if (!sim)
-        return;
-    for (uint32_t k = sim->private_levels; k < sim->levels; k++)
-        free(sim->level[k].tags);
-    cs_cores_free(sim);
-    cs_recency_free(sim);
-    cs_origins_free(sim);
-    cs_pages_free(sim);
-    free(sim);
+    while (sim) {
+        struct cachesim *next = sim->next;
+        free_part(sim);
+        sim = next;
+    }
+}
+
+static void use_vectors(struct cachesim *sim, uint32_t width)
+{
+#if defined(__x86_64__)
+    static const struct cs_operations *const table[3][3] = {{&cs_plain, &cs_plain_common, &cs_plain_wide},
+                                                            {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
+                                                            {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
+    sim->do_ = table[width][cs_shape(sim)];
+#else
+    static const struct cs_operations *const table[3] = {&cs_plain, &cs_plain_common, &cs_plain_wide};
+    sim->do_ = table[cs_shape(sim)];
+#endif
 }
 
 int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
@@ -105,16 +147,12 @@ int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (width > (avx512 ? 2u : avx2 ? 1u : 0u))
         return -1;
-    static const struct cs_operations *const table[3][3] = {{&cs_plain, &cs_plain_common, &cs_plain_wide},
-                                                            {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
-                                                            {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
-    sim->do_ = table[width][cs_shape(sim)];
 #else
     if (width)
         return -1;
-    static const struct cs_operations *const table[3] = {&cs_plain, &cs_plain_common, &cs_plain_wide};
-    sim->do_ = table[cs_shape(sim)];
 #endif
+    for (; sim; sim = sim->next)
+        use_vectors(sim, width);
     return 0;
 }
 
@@ -123,28 +161,78 @@ uint32_t cachesim_vectors(const struct cachesim *sim)
     return sim->do_->width;
 }
 
+/* ---- accesses, of all parts or of one ---- */
+
+struct cachesim_part *cachesim_part(struct cachesim *sim, uint32_t number)
+{
+    while (sim && sim->part != number)
+        sim = sim->next;
+    return (struct cachesim_part *)sim;
+}
+
+static struct cachesim *of(struct cachesim_part *part)
+{
+    return (struct cachesim *)part;
+}
+
+int cachesim_part_core(struct cachesim_part *part, uint32_t core)
+{
+    return cs_core(of(part), core);
+}
+
+void cachesim_part_requests(struct cachesim_part *part, const struct cachesim_request *requests, uint64_t n)
+{
+    of(part)->do_->requests(of(part), requests, n);
+}
+
+void cachesim_part_access(struct cachesim_part *part, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    of(part)->origin = origin;
+    of(part)->do_->access(of(part), address, bytes, kind);
+}
+
+void cachesim_part_loop(struct cachesim_part *part, uint32_t origin, uint32_t n, const uint64_t *start,
+                        const int64_t *stride, const uint32_t *bytes, const uint32_t *kind, uint64_t count)
+{
+    of(part)->origin = origin;
+    of(part)->do_->loop(of(part), n, start, stride, bytes, kind, count);
+}
+
+int cachesim_core(struct cachesim *sim, uint32_t core)
+{
+    int failed = 0;
+    for (; sim; sim = sim->next)
+        failed |= cs_core(sim, core);
+    return failed;
+}
+
 void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
-    sim->do_->access(sim, address, bytes, kind);
+    for (; sim; sim = sim->next)
+        sim->do_->access(sim, address, bytes, kind);
 }
 
 void cachesim_requests(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
 {
-    sim->do_->requests(sim, requests, n);
+    for (; sim; sim = sim->next)
+        sim->do_->requests(sim, requests, n);
 }
 
 void cachesim_stride(struct cachesim *sim, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind)
 {
-    sim->do_->loop(sim, 1, &address, &stride, &bytes, &kind, count);
+    cachesim_loop(sim, 1, &address, &stride, &bytes, &kind, count);
 }
 
 void cachesim_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                    const uint32_t *kind, uint64_t count)
 {
-    sim->do_->loop(sim, n, start, stride, bytes, kind, count);
+    for (; sim; sim = sim->next)
+        sim->do_->loop(sim, n, start, stride, bytes, kind, count);
 }
 
-void cachesim_reset(struct cachesim *sim)
+/* ---- what all parts tell together ---- */
+
+static void reset_part(struct cachesim *sim)
 {
     cs_combine_drain(sim);
     for (uint32_t k = 0; k < sim->levels; k++)
@@ -156,6 +244,12 @@ void cachesim_reset(struct cachesim *sim)
     cs_cores_reset(sim);
 }
 
+void cachesim_reset(struct cachesim *sim)
+{
+    for (; sim; sim = sim->next)
+        reset_part(sim);
+}
+
 static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_writebacks)
 {
     size_t tags = (size_t)level->sets << level->room_bits;
@@ -165,16 +259,16 @@ static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_w
     memset(level->tags, 0, tags * sizeof *level->tags);
 }
 
-void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
+static void flush_part(struct cachesim *sim, uint32_t count_writebacks)
 {
     cs_combine_drain(sim);
     uint32_t at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++) {
-        cachesim_core(sim, core);
+        cs_core(sim, core);
         for (uint32_t k = 0; k < sim->private_levels; k++)
             empty(sim, &sim->level[k], count_writebacks);
     }
-    cachesim_core(sim, at_work);
+    cs_core(sim, at_work);
     for (uint32_t k = sim->private_levels; k < sim->levels; k++)
         empty(sim, &sim->level[k], count_writebacks);
     sim->recency.tail = sim->recency.head;
@@ -182,20 +276,23 @@ void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
     cs_origins_clean(sim);
 }
 
-void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
+void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
+{
+    for (; sim; sim = sim->next)
+        flush_part(sim, count_writebacks);
+}
+
+static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
 {
     cs_combine_drain(sim);
-    memset(totals, 0, sizeof *totals);
-    totals->levels = sim->levels;
-    totals->line_bytes = 1u << sim->line_bits;
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
         /* a level is asked for what the one above misses */
         uint64_t asked = k ? sim->level[k - 1].misses : sim->asked;
-        totals->level[k].hits = asked - level->misses;
-        totals->level[k].misses = level->misses;
-        totals->level[k].up_lines = level->misses;
-        totals->level[k].down_lines = level->down;
+        totals->level[k].hits += asked - level->misses;
+        totals->level[k].misses += level->misses;
+        totals->level[k].up_lines += level->misses;
+        totals->level[k].down_lines += level->down;
     }
     for (uint32_t i = 0; i <= sim->array_count; i++) {
         totals->memory.read_lines += sim->traffic[i]->count.read_lines;
@@ -205,25 +302,45 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
         totals->memory.again_conflict_lines += sim->traffic[i]->count.again_conflict_lines;
     }
     cs_distinct(sim, CS_ALL, &totals->memory);
-    totals->non_temporal_lines = sim->non_temporal_lines;
-    totals->partial_lines = sim->partial_lines;
-    totals->transfers = sim->transfers;
-    totals->pages = sim->pages_touched;
-    totals->error = sim->error;
+    totals->non_temporal_lines += sim->non_temporal_lines;
+    totals->partial_lines += sim->partial_lines;
+    totals->transfers += sim->transfers;
+    if (!totals->error)
+        totals->error = sim->error;
+}
+
+void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
+{
+    memset(totals, 0, sizeof *totals);
+    totals->levels = sim->levels;
+    totals->line_bytes = 1u << sim->line_bits;
+    totals->pages = cs_pages_touched(sim);
+    for (; sim; sim = sim->next)
+        add_totals(sim, totals);
 }
 
 int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffic)
 {
     if (id < -1 || id >= (int)sim->array_count)
         return -1;
-    cs_combine_drain(sim);
-    *traffic = sim->traffic[id + 1]->count;
-    cs_distinct(sim, id, traffic);
+    memset(traffic, 0, sizeof *traffic);
+    for (; sim; sim = sim->next) {
+        cs_combine_drain(sim);
+        const struct cachesim_traffic *count = &sim->traffic[id + 1]->count;
+        traffic->read_lines += count->read_lines;
+        traffic->write_lines += count->write_lines;
+        traffic->write_allocate_lines += count->write_allocate_lines;
+        traffic->again_capacity_lines += count->again_capacity_lines;
+        traffic->again_conflict_lines += count->again_conflict_lines;
+        cs_distinct(sim, id, traffic);
+    }
     return 0;
 }
 
 uint32_t cachesim_physical_line(const struct cachesim *sim, uint64_t address)
 {
+    while (cs_foreign(sim, address >> sim->line_bits))
+        sim = sim->next;
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
     return label ? sim->pages[label].line | cs_in_page(sim, address >> sim->line_bits) : 0;
 }
@@ -240,6 +357,8 @@ uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
 
 uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
 {
+    while (cs_foreign(sim, set)) /* as with lines */
+        sim = sim->next;
     const uint32_t *tags = sim->level[level].tags + ((size_t)set << sim->level[level].room_bits);
     uint32_t n = 0;
     for (; n < sim->level[level].ways && tags[n]; n++)

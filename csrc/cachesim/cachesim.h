@@ -78,8 +78,17 @@ struct cachesim_totals {
     uint32_t error;              /* 0; 1 out of memory, 2 more than 64 GiB touched: the counts are not valid */
 };
 
-/* NULL if the geometry is impossible or memory is short. line_bytes is 64, 128 or 256. */
-struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed);
+/*
+ * NULL if the geometry is impossible or memory is short. line_bytes is 64, 128 or 256.
+ *
+ * parts, a power of two: lines are dealt out to so many models by the lowest bits of their number, and each can be fed by a
+ * thread of its own. Where sets are chosen by these bits too, as in caches they are, lines of different parts have never
+ * anything to do with each other, and counts are those of one model, but for these: the fully associative cache beside the
+ * levels and the write-combining buffers exist once a part, the former divided by their number, and a page outside of all
+ * arrays has a frame for each part. NULL if a level has fewer sets in a row than there are parts, or lines are not of 64 bytes.
+ */
+struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed,
+                              uint32_t parts);
 void cachesim_free(struct cachesim *);
 
 /*
@@ -100,6 +109,18 @@ struct cachesim_request {
 
 /* n accesses in order; faster than one by one, because the next addresses are known. */
 void cachesim_requests(struct cachesim *, const struct cachesim_request *requests, uint64_t n);
+
+/*
+ * The same for one part, by one thread at a time; the rest of what is here needs all of them at rest. Every part has to be
+ * told of every access and core, in one order; it knows its own. origin is the number of the access, or of the first stream.
+ */
+struct cachesim_part;
+struct cachesim_part *cachesim_part(struct cachesim *, uint32_t number); /* NULL if there are not so many */
+int cachesim_part_core(struct cachesim_part *, uint32_t core);
+void cachesim_part_access(struct cachesim_part *, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind);
+void cachesim_part_requests(struct cachesim_part *, const struct cachesim_request *requests, uint64_t n);
+void cachesim_part_loop(struct cachesim_part *, uint32_t origin, uint32_t n, const uint64_t *start, const int64_t *stride,
+                        const uint32_t *bytes, const uint32_t *kind, uint64_t count);
 
 /* The accesses that follow come from this core, 0 at first. 0, or -1 if memory is short. */
 int cachesim_core(struct cachesim *, uint32_t core);

@@ -6,9 +6,9 @@
 
 #define MAX_SHARED (1u << 20) /* lines that are told apart; the moves of further ones are not counted */
 
-static size_t touched_bytes(uint32_t labels)
+static size_t touched_bytes(const struct cachesim *sim, uint32_t labels)
 {
-    return (size_t)labels * CS_CHUNKS * sizeof(uint64_t);
+    return cs_chunk(sim, labels, 0) * sizeof(uint64_t);
 }
 
 static size_t tag_bytes(const struct cs_level *level)
@@ -20,7 +20,7 @@ static void free_core(struct cachesim *sim, struct cs_core *core)
 {
     for (uint32_t k = 0; k < sim->private_levels; k++)
         free(core->tags[k]);
-    cs_give_back(core->touched, touched_bytes(sim->label_room));
+    cs_give_back(core->touched, touched_bytes(sim, sim->label_room));
 }
 
 /* Appends a core with empty caches; 0, or -1 if memory is short. */
@@ -39,7 +39,7 @@ static int add_core(struct cachesim *sim)
         if (core->tags[k])
             memset(core->tags[k], 0, tag_bytes(&sim->level[k]));
     }
-    core->touched = cs_enlarge(NULL, 0, touched_bytes(sim->label_room));
+    core->touched = cs_enlarge(NULL, 0, touched_bytes(sim, sim->label_room));
     if (failed || !core->touched) {
         free_core(sim, core);
         return -1;
@@ -76,7 +76,7 @@ void cs_cores_free(struct cachesim *sim)
 int cs_cores_grow(struct cachesim *sim, uint32_t labels)
 {
     for (uint32_t core = 0; core < sim->cores; core++) {
-        uint64_t *touched = cs_enlarge(sim->of_core[core].touched, touched_bytes(sim->label_room), touched_bytes(labels));
+        uint64_t *touched = cs_enlarge(sim->of_core[core].touched, touched_bytes(sim, sim->label_room), touched_bytes(sim, labels));
         if (!touched)
             return -1;
         sim->of_core[core].touched = touched;
@@ -86,7 +86,7 @@ int cs_cores_grow(struct cachesim *sim, uint32_t labels)
     return 0;
 }
 
-int cachesim_core(struct cachesim *sim, uint32_t core)
+int cs_core(struct cachesim *sim, uint32_t core)
 {
     while (core >= sim->cores)
         if (add_core(sim)) {
@@ -222,11 +222,11 @@ void cs_cores_reset(struct cachesim *sim)
 static void look_at(const struct cachesim *sim, uint32_t line, struct cachesim_shared_line *shared)
 {
     uint32_t chunks = 1u << (sim->line_bits - 6), first = cs_in_page(sim, line) * chunks;
-    size_t label = line >> sim->page_line_bits;
+    uint32_t label = line >> sim->page_line_bits;
     uint64_t touched[4] = {0};
     shared->apart = 1;
     for (uint32_t core = 0; core < sim->cores; core++) {
-        const uint64_t *of = sim->of_core[core].touched + label * CS_CHUNKS + first;
+        const uint64_t *of = sim->of_core[core].touched + cs_chunk(sim, label, first);
         int any = 0;
         for (uint32_t chunk = 0; chunk < chunks; chunk++) {
             shared->apart &= !(touched[chunk] & of[chunk]);
@@ -240,14 +240,18 @@ static void look_at(const struct cachesim *sim, uint32_t line, struct cachesim_s
 
 uint32_t cachesim_shared_lines(struct cachesim *sim, struct cachesim_shared_line *lines, uint32_t room)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < sim->shared_room && n < room; i++) {
-        const struct cs_shared *place = &sim->shared[i];
-        if (!place->line)
-            continue;
-        lines[n] = (struct cachesim_shared_line){
-            .address = cs_address_of(sim, place->line), .array = cs_line_array(sim, place->line), .moves = place->moves};
-        look_at(sim, place->line, &lines[n++]);
+    uint32_t n = 0, all = 0;
+    for (; sim; sim = sim->next) {
+        all += sim->shared_count;
+        for (uint32_t i = 0; i < sim->shared_room && n < room; i++) {
+            const struct cs_shared *place = &sim->shared[i];
+            if (!place->line)
+                continue;
+            lines[n] = (struct cachesim_shared_line){.address = cs_address_of(sim, place->line),
+                                                     .array = cs_line_array(sim, place->line),
+                                                     .moves = place->moves};
+            look_at(sim, place->line, &lines[n++]);
+        }
     }
-    return sim->shared_count;
+    return all;
 }

@@ -68,10 +68,10 @@ static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t 
     uint32_t dirty = 0, at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++)
         if (page->cores >> (core < 31 ? core : 31) & 1) {
-            cachesim_core(sim, core);
+            cs_core(sim, core);
             dirty |= remove_above_here(sim, k, page, line);
         }
-    cachesim_core(sim, at_work);
+    cs_core(sim, at_work);
     return dirty;
 }
 
@@ -195,7 +195,7 @@ static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t 
     uint32_t label = cs_label(sim, address >> CS_PAGE_BITS);
     uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
     if (kind != CS_PREFETCH) {
-        uint64_t *chunk = sim->touched + (size_t)label * CS_CHUNKS + (address >> 6 & 63);
+        uint64_t *chunk = sim->touched + cs_chunk(sim, label, address >> 6 & 63);
         uint64_t bit = UINT64_C(1) << IN_PAGE(line);
         if (kind != CS_LOAD || LINE_BITS != 6 || !*chunk) /* a load of a line touched before says nothing new */
             note_lines(&sim->pages[label], bit, kind);
@@ -226,14 +226,14 @@ static NOINLINE uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, 
     uint32_t dirty = 0, at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++) {
         if (sim->cores > 1)
-            cachesim_core(sim, core);
+            cs_core(sim, core);
         for (uint32_t k = 0; k < sim->private_levels; k++) {
             dirty |= remove_from(sim, k, page, line);
             sim->level[k].down += dirty && write_back;
         }
     }
     if (sim->cores > 1)
-        cachesim_core(sim, at_work);
+        cs_core(sim, at_work);
     for (uint32_t k = sim->private_levels; k < LEVELS; k++) {
         dirty |= remove_from(sim, k, page, line);
         sim->level[k].down += dirty && write_back;
@@ -254,6 +254,10 @@ static NOINLINE void access_odd(struct cachesim *sim, uint64_t address, uint32_t
     while (address < end) {
         uint64_t next = (address | (SIZE - 1)) + 1;
         uint32_t piece = (uint32_t)((next < end ? next : end) - address);
+        if (cs_foreign(sim, address >> LINE_BITS)) {
+            address = next;
+            continue;
+        }
         if (kind == CS_FLUSH) {
             uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
             if (sim->combiners)
@@ -271,10 +275,12 @@ static NOINLINE void access_odd(struct cachesim *sim, uint64_t address, uint32_t
 static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
     int ordinary = kind < CS_NON_TEMPORAL || kind == CS_PREFETCH || kind == CS_UPDATE;
-    if (ordinary && bytes && (address & (SIZE - 1)) + bytes <= SIZE)
-        access_line(sim, address, bytes, kind);
-    else
+    if (ordinary && bytes && (address & (SIZE - 1)) + bytes <= SIZE) {
+        if (!cs_foreign(sim, address >> LINE_BITS))
+            access_line(sim, address, bytes, kind);
+    } else {
         access_odd(sim, address, bytes, kind);
+    }
 }
 
 #include "requests.h"

@@ -120,13 +120,19 @@ struct cs_shared {
 struct cachesim {
     const struct cs_operations *do_;
     uint32_t levels, line_bits, page_line_bits;
+    /*
+     * Lines that differ in a low bit never meet in a set, so each value of these bits can have a model of its own, and each
+     * of these parts a thread: cachesim_divide. Every part has all tables; those by line leave the bits out.
+     */
+    uint32_t part_bits, part_mask, part; /* its lines have the number `part` in these bits */
+    struct cachesim *next;               /* part */
     uint32_t error;
     uint32_t origin;   /* number of the access that is made */
     uint32_t watching; /* somebody wants to know of every line that becomes dirty: origins, or there are several cores */
     uint64_t asked;    /* lines asked of level 1 */
     uint64_t *touched; /* of the core at work */
     struct cs_page *pages;   /* [labels] */
-    uint32_t *last_asked;    /* [labels][lines of a page]: for recency */
+    uint32_t *last_asked;    /* [labels][lines of a page, of this part]: for recency */
     uint32_t **directory;    /* leaves of addresses below 2^47; others are searched in the list */
     uint64_t removals;       /* lines a lower level took out of level 1 */
     struct cs_level level[CS_MAX_LEVELS];
@@ -202,6 +208,7 @@ uint32_t cs_label_slow(struct cachesim *, uint64_t number); /* first touch */
 uint32_t cs_far_label(const struct cachesim *, uint64_t number);
 int32_t cs_line_array(const struct cachesim *, uint32_t line);
 void cs_pages_reset(struct cachesim *);
+uint64_t cs_pages_touched(const struct cachesim *first); /* by any part */
 /* Adds the distinct lines of one array, of none (-1) or of all (CS_ALL). */
 void cs_distinct(const struct cachesim *, int32_t array, struct cachesim_traffic *);
 /* Zeroed memory of which only what is written to takes room; enlarged with what it held. NULL if there is none. */
@@ -216,6 +223,7 @@ void cs_recency_drop(struct cachesim *, uint32_t line);
 
 /* cores.c: levels that are private to a core */
 int cs_cores_init(struct cachesim *);
+int cs_core(struct cachesim *, uint32_t core); /* the accesses that follow come from it; 0, or -1 if memory is short */
 void cs_cores_free(struct cachesim *);
 int cs_cores_grow(struct cachesim *, uint32_t labels); /* the tables by label */
 /* The core at work wants a line that it does not have, or wants it for itself (store). */
@@ -264,6 +272,24 @@ static inline uint32_t cs_label(struct cachesim *sim, uint64_t number)
 {
     uint32_t label = cs_label_seen(sim, number);
     return __builtin_expect(label != 0, 1) ? label : cs_label_slow(sim, number);
+}
+
+/* Whether a line, or what has its bits, belongs to another part. */
+static inline int cs_foreign(const struct cachesim *sim, uint64_t line)
+{
+    return (line & sim->part_mask) != sim->part;
+}
+
+/* Where a line stands in tables by line. */
+static inline uint32_t cs_place(const struct cachesim *sim, uint32_t line)
+{
+    return line >> sim->part_bits;
+}
+
+/* Where the bytes of 64 that begin at a line's chunk are noted. Lines are as long where there are several parts. */
+static inline size_t cs_chunk(const struct cachesim *sim, uint32_t label, uint32_t chunk)
+{
+    return ((size_t)label * CS_CHUNKS + chunk) >> sim->part_bits;
 }
 
 static inline uint32_t cs_in_page(const struct cachesim *sim, uint64_t line)
@@ -322,16 +348,16 @@ static inline struct cs_traffic *cs_traffic(const struct cachesim *sim, const st
 static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t place = sim->last_asked[line];
+    uint32_t *last = &sim->last_asked[cs_place(sim, line)], place = *last;
     uint32_t kept = place - r->tail < r->head - r->tail && r->ring[place & r->mask] == line;
-    __builtin_prefetch(&sim->last_asked[r->ring[(r->tail + 12) & r->mask]]); /* soon the oldest */
+    __builtin_prefetch(&sim->last_asked[cs_place(sim, r->ring[(r->tail + 12) & r->mask])]); /* soon the oldest */
     r->ring[r->head & r->mask] = line;
-    sim->last_asked[line] = r->head++;
+    *last = r->head++;
     if (!kept && ++r->lines > r->room) {
         uint32_t oldest;
         do /* an entry that the line has left behind is nobody's */
             oldest = r->ring[r->tail & r->mask];
-        while (sim->last_asked[oldest] != r->tail++);
+        while (sim->last_asked[cs_place(sim, oldest)] != r->tail++);
         r->lines--;
     }
     if (__builtin_expect(r->head - r->tail > r->mask, 0))

@@ -18,7 +18,7 @@ struct stream {
     uint64_t period, jump;    /* that number, and the distance to the next line; period 0 if it is not */
     uint64_t page;            /* the last it was on, and its label */
     uint32_t label;
-    uint32_t lines;
+    uint32_t lines, own;      /* that it covers, and those of this part */
     uint32_t *set[2];         /* where its lines are looked for in level 1, and what stands in front while nothing changed */
     uint32_t line[2], mask;
     /*
@@ -55,8 +55,16 @@ static NOINLINE void ask_again(struct cachesim *sim, const struct stream *stream
         ask(sim, stream->set[q], stream->line[q] & CS_LINE, 1);
 }
 
+/* Where a stream stands while its line is another part's: no tag, which never changes. */
+static uint32_t elsewhere[1];
+
 static NOINLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
 {
+    if (cs_foreign(sim, address >> LINE_BITS)) {
+        stream->set[q] = elsewhere;
+        stream->line[q] = 0;
+        return;
+    }
     if (address >> CS_PAGE_BITS != stream->page) {
         stream->page = address >> CS_PAGE_BITS;
         stream->label = cs_label(sim, stream->page);
@@ -65,7 +73,7 @@ static NOINLINE void come_to(struct cachesim *sim, struct stream *stream, uint64
     struct cs_page *page = &sim->pages[stream->label];
     note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
     if (LINE_BITS == 6 && stream->bits)
-        sim->touched[(size_t)stream->label * CS_CHUNKS + IN_PAGE(line)] |= stream->bits;
+        sim->touched[cs_place(sim, line)] |= stream->bits;
     stream->set[q] = tags_of(sim, 0, page, line);
     stream->line[q] = line | (stream->mask & CS_DIRTY);
     ask(sim, stream->set[q], line, stream->kind == CS_STORE);
@@ -82,14 +90,18 @@ static NOINLINE void move(struct cachesim *sim, struct stream *stream, uint64_t 
         stream->next = now + 1;
         return;
     }
-    sim->asked += (now - stream->at) * stream->lines * stream->times;
+    if (!sim->part)
+        sim->asked += (now - stream->at) * stream->lines * stream->times;
     uint64_t address = stream->address += (now - stream->at) * stream->stride;
     stream->at = now;
     stream->next = now + steps(stream, address, SIZE);
     stream->lines = (address & (SIZE - 1)) + stream->bytes > SIZE ? 2 : 1;
+    stream->own = !cs_foreign(sim, address >> LINE_BITS);
     come_to(sim, stream, address, 0);
-    if (stream->lines == 2)
+    if (stream->lines == 2) {
+        stream->own += !cs_foreign(sim, (address >> LINE_BITS) + 1);
         come_to(sim, stream, (address | (SIZE - 1)) + 1, 1);
+    }
 }
 
 /* Fills in whether a stream is steady, and what it notes as it goes. */
@@ -132,16 +144,13 @@ static NOINLINE void note_bytes(struct cachesim *sim, uint64_t address, uint64_t
     uint64_t end = address + bytes;
     while (address < end) {
         uint64_t page_end = (address | ((1u << CS_PAGE_BITS) - 1)) + 1, stop = page_end < end ? page_end : end;
-        uint64_t *chunk = sim->touched + (size_t)cs_label(sim, address >> CS_PAGE_BITS) * CS_CHUNKS;
+        uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
         uint32_t first = address >> 6 & 63, last = (uint32_t)((stop - 1) >> 6 & 63);
         uint64_t from = UINT64_MAX << (address & 63), to = UINT64_MAX >> (63 - ((stop - 1) & 63));
-        if (first == last) {
-            chunk[first] |= from & to;
-        } else {
-            chunk[first] |= from;
-            for (uint32_t i = first + 1; i < last; i++)
-                chunk[i] = UINT64_MAX;
-            chunk[last] |= to;
+        for (uint32_t i = first; label && i <= last; i++) {
+            if (cs_foreign(sim, i))
+                continue;
+            sim->touched[cs_chunk(sim, label, i)] |= (i == first ? from : UINT64_MAX) & (i == last ? to : UINT64_MAX);
         }
         address = stop;
     }
@@ -165,13 +174,15 @@ static NOINLINE void note_stream(struct cachesim *sim, uint64_t start, uint64_t 
             note_bytes(sim, start, bytes);
             continue;
         }
-        sim->touched[(size_t)cs_label(sim, start >> CS_PAGE_BITS) * CS_CHUNKS + (start >> 6 & 63)] |= bits_of(start, bytes);
+        if (!cs_foreign(sim, start >> 6))
+            sim->touched[cs_chunk(sim, cs_label(sim, start >> CS_PAGE_BITS), start >> 6 & 63)] |= bits_of(start, bytes);
     }
 }
 
 /* A steady stream comes to its next line, of which more follow. */
 static INLINE void advance(struct cachesim *sim, struct stream *s)
 {
+    s->own = !cs_foreign(sim, s->address >> LINE_BITS);
     come_to(sim, s, s->address, 0);
     s->address += s->jump;
     s->next += s->period;
@@ -181,6 +192,7 @@ static INLINE void advance(struct cachesim *sim, struct stream *s)
 static INLINE void begin(struct cachesim *sim, struct stream *s)
 {
     uint64_t first = steps(s, s->address, SIZE);
+    s->own = !cs_foreign(sim, s->address >> LINE_BITS);
     come_to(sim, s, s->address, 0);
     s->address += first * s->stride;
     s->next = first;
@@ -210,7 +222,7 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
                 if (__builtin_expect(s->lines > 1, 0) && (*s->set[1] & s->mask) != s->line[1])
                     ask_again(sim, s, 1);
             }
-            lines += s->lines;
+            lines += s->own;
             next = s->next < next ? s->next : next;
         }
         now++;
@@ -227,12 +239,18 @@ static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n
 {
     uint64_t ahead = n < AHEAD / 4 ? AHEAD / n : 4, misses = sim->level[sim->levels - 1].misses;
     uint32_t numbered = sim->origins != NULL, fetch = 0;
+    if (sim->part_mask)
+        ahead = (ahead + 7) & ~UINT64_C(7); /* of this part's lines, too, with any stride */
     for (uint64_t now = 0; now < count; now++) {
         if (now % 16 == 0) {
             fetch = sim->level[sim->levels - 1].misses - misses >= 4 * n;
             misses = sim->level[sim->levels - 1].misses;
         }
         for (struct stream *s = stream; s < stream + n; s++) {
+            if (cs_foreign(sim, s->address >> LINE_BITS)) {
+                s->address += s->stride;
+                continue;
+            }
             if (fetch && s->jump + 512 > 1024 && now + 2 * ahead < count) { /* of neighbours the processor thinks itself */
                 fetch_page(sim, s->address + 2 * ahead * s->stride);
                 fetch_sets(sim, s->address + ahead * s->stride);
@@ -271,7 +289,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         s->bytes = bytes[i];
         s->kind = kind[i];
         s->odd = !ordinary || !bytes[i] || bytes[i] > SIZE;
-        s->lines = 0;
+        s->lines = s->own = 0;
         s->times = kind[i] == CS_UPDATE ? 2 : 1;
         s->mask = kind[i] == CS_STORE || kind[i] == CS_UPDATE ? CS_DIRTY | CS_LINE : CS_LINE;
         s->number = origin + i;
@@ -289,7 +307,8 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
     while (s-- > stream) {
         if (s->odd)
             continue;
-        sim->asked += (s->period ? count : (count - s->at) * s->lines) * s->times;
+        if (!sim->part)
+            sim->asked += (s->period ? count : (count - s->at) * s->lines) * s->times;
         if (s->kind != CS_PREFETCH && !s->bits)
             note_stream(sim, start[s->number - origin], s->stride, s->bytes, count);
     }

@@ -20,7 +20,7 @@ struct cs_origins {
 
 static size_t table_bytes(const struct cachesim *sim, uint32_t labels)
 {
-    return ((size_t)labels << sim->page_line_bits) * sizeof(uint32_t);
+    return ((size_t)labels << (sim->page_line_bits - sim->part_bits)) * sizeof(uint32_t);
 }
 
 int cs_origins_grow(struct cachesim *sim, uint32_t labels)
@@ -36,17 +36,20 @@ int cs_origins_grow(struct cachesim *sim, uint32_t labels)
 
 int cachesim_origins_start(struct cachesim *sim)
 {
-    if (!sim->origins)
-        sim->origins = calloc(1, sizeof *sim->origins);
-    if (!sim->origins || cs_origins_grow(sim, sim->label_room))
-        return -1;
-    sim->watching = 1;
+    for (; sim; sim = sim->next) {
+        if (!sim->origins)
+            sim->origins = calloc(1, sizeof *sim->origins);
+        if (!sim->origins || cs_origins_grow(sim, sim->label_room))
+            return -1;
+        sim->watching = 1;
+    }
     return 0;
 }
 
 void cachesim_set_origin(struct cachesim *sim, uint32_t number)
 {
-    sim->origin = number;
+    for (; sim; sim = sim->next)
+        sim->origin = number;
 }
 
 void cs_origins_free(struct cachesim *sim)
@@ -83,14 +86,14 @@ void cs_origin_read(struct cachesim *sim)
 
 void cs_origin_dirtied(struct cachesim *sim, uint32_t line)
 {
-    uint32_t *by = &sim->origins->dirtied_by[line];
+    uint32_t *by = &sim->origins->dirtied_by[cs_place(sim, line)];
     if (!*by || *by & WRITTEN)
         *by = sim->origin;
 }
 
 void cs_origin_written(struct cachesim *sim, uint32_t line)
 {
-    uint32_t *by = &sim->origins->dirtied_by[line];
+    uint32_t *by = &sim->origins->dirtied_by[cs_place(sim, line)];
     traffic_of(sim, *by & ~WRITTEN)->written++;
     *by |= WRITTEN;
 }
@@ -105,21 +108,24 @@ void cs_origins_clean(struct cachesim *sim)
 {
     if (!sim->origins)
         return;
-    for (uint32_t line = 0; line < sim->labels << sim->page_line_bits; line++)
-        if (sim->origins->dirtied_by[line])
-            sim->origins->dirtied_by[line] |= WRITTEN;
+    for (uint32_t place = 0; place < sim->labels << (sim->page_line_bits - sim->part_bits); place++)
+        if (sim->origins->dirtied_by[place])
+            sim->origins->dirtied_by[place] |= WRITTEN;
 }
 
 uint32_t cachesim_origins(struct cachesim *sim, uint32_t first, uint32_t n, uint64_t *read_lines, uint64_t *write_lines)
 {
-    struct cs_origins *origins = sim->origins;
-    if (!origins)
-        return 0;
-    cs_combine_drain(sim);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct traffic *of = i < origins->count && first < origins->count - i ? &origins->of[first + i] : NULL;
-        read_lines[i] = of ? of->read : 0;
-        write_lines[i] = of ? of->written : 0;
+    uint32_t count = 0;
+    memset(read_lines, 0, n * sizeof *read_lines);
+    memset(write_lines, 0, n * sizeof *write_lines);
+    for (; sim && sim->origins; sim = sim->next) {
+        const struct cs_origins *origins = sim->origins;
+        cs_combine_drain(sim);
+        for (uint32_t i = 0; i < n && i < origins->count && first < origins->count - i; i++) {
+            read_lines[i] += origins->of[first + i].read;
+            write_lines[i] += origins->of[first + i].written;
+        }
+        count = origins->count > count ? origins->count : count;
     }
-    return origins->count;
+    return count;
 }

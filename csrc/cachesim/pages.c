@@ -47,7 +47,7 @@ void cs_give_back(void *table, size_t bytes)
 
 static size_t lines(const struct cachesim *sim, uint32_t labels)
 {
-    return (size_t)labels << sim->page_line_bits;
+    return (size_t)labels << (sim->page_line_bits - sim->part_bits);
 }
 
 /* Makes room for labels up to `need`; 0, or -1 if memory is short. */
@@ -222,7 +222,7 @@ uint32_t cs_label_slow(struct cachesim *sim, uint64_t number)
     return label;
 }
 
-int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint32_t huge_pages)
+static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint32_t huge_pages)
 {
     if (!bytes || start + bytes < start)
         return -1;
@@ -277,6 +277,32 @@ int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uin
     return (int)sim->array_count - 1;
 }
 
+int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint32_t huge_pages)
+{
+    int id = -1;
+    for (; sim; sim = sim->next) {
+        id = add_array(sim, start, bytes, huge_pages);
+        if (id < 0) /* parts are alike, but memory may be short */
+            return -1;
+    }
+    return id;
+}
+
+uint64_t cs_pages_touched(const struct cachesim *first)
+{
+    uint64_t touched = first->pages_touched;
+    for (const struct cachesim *sim = first->next; sim; sim = sim->next)
+        for (uint32_t label = 1; label < sim->labels; label++) {
+            if (!sim->pages[label].line || !sim->numbers[label])
+                continue;
+            const struct cachesim *before = first;
+            while (before != sim && !cs_label_seen(before, sim->numbers[label]))
+                before = before->next;
+            touched += before == sim;
+        }
+    return touched;
+}
+
 void cs_pages_reset(struct cachesim *sim)
 {
     for (uint32_t label = 1; label < sim->labels; label++) {
@@ -285,7 +311,7 @@ void cs_pages_reset(struct cachesim *sim)
             continue;
         for (uint32_t core = 0; core < sim->cores && (page->loaded | page->stored); core++)
             if (page->cores >> (core < 31 ? core : 31) & 1)
-                memset(sim->of_core[core].touched + (size_t)label * CS_CHUNKS, 0, CS_CHUNKS * sizeof(uint64_t));
+                memset(sim->of_core[core].touched + cs_chunk(sim, label, 0), 0, cs_chunk(sim, 1, 0) * sizeof(uint64_t));
         page->read = page->written = page->read_for_store = page->loaded = page->stored = 0;
     }
     for (uint32_t i = 0; i <= sim->array_count; i++)
@@ -303,11 +329,11 @@ static void add_touched(const struct cachesim *sim, uint32_t label, uint64_t lin
     const struct cs_page *page = &sim->pages[label];
     for (uint32_t chunk = 0; chunk < CS_CHUNKS; chunk++) {
         uint32_t line = chunk >> (sim->line_bits - 6);
-        if (!(lines >> line & 1))
+        if (!(lines >> line & 1) || cs_foreign(sim, line))
             continue;
         uint64_t touched = 0;
         for (uint32_t core = 0; core < sim->cores; core++)
-            touched |= sim->of_core[core].touched[(size_t)label * CS_CHUNKS + chunk];
+            touched |= sim->of_core[core].touched[cs_chunk(sim, label, chunk)];
         traffic->touched_bytes += ones(touched);
         traffic->unused_bytes += ((page->loaded >> line & 1) + (page->stored >> line & 1)) * (64 - ones(touched));
     }

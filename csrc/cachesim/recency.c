@@ -10,6 +10,7 @@ int cs_recency_init(struct cachesim *sim)
     uint64_t room = (uint64_t)last->sets * last->ways;
     if (sim->levels > 1 && last->fill == CS_VICTIM)
         room += (uint64_t)last[-1].sets * last[-1].ways;
+    room >>= sim->part_bits;
     if (room > UINT32_MAX / 8)
         return -1;
     uint32_t places = 64;
@@ -32,10 +33,10 @@ void cs_recency_tidy(struct cachesim *sim)
     uint32_t to = r->head;
     for (uint32_t from = r->head; from-- != r->tail;) {
         uint32_t line = r->ring[from & r->mask];
-        if (sim->last_asked[line] != from)
+        if (sim->last_asked[cs_place(sim, line)] != from)
             continue;
         r->ring[--to & r->mask] = line;
-        sim->last_asked[line] = to;
+        sim->last_asked[cs_place(sim, line)] = to;
     }
     r->tail = to;
 }
@@ -43,7 +44,7 @@ void cs_recency_tidy(struct cachesim *sim)
 void cs_recency_drop(struct cachesim *sim, uint32_t line)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t place = sim->last_asked[line];
+    uint32_t place = sim->last_asked[cs_place(sim, line)];
     if (place - r->tail >= r->head - r->tail || r->ring[place & r->mask] != line)
         return;
     r->ring[place & r->mask] = 0; /* the lost line of label 0, whose place is never that */

@@ -7,8 +7,8 @@ static INLINE void fetch_page(const struct cachesim *sim, uint64_t address)
 {
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
     __builtin_prefetch(&sim->pages[label], 1);
-    __builtin_prefetch(sim->touched + (size_t)label * CS_CHUNKS + (address >> 6 & 63), 1);
-    __builtin_prefetch(sim->last_asked + (label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS)), 1);
+    __builtin_prefetch(sim->touched + cs_chunk(sim, label, address >> 6 & 63), 1);
+    __builtin_prefetch(sim->last_asked + cs_place(sim, label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS)), 1);
 }
 
 /* Then the sets, once the page is there. */
@@ -87,7 +87,7 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
         before = CS_NONE;
         if (kind != CS_PREFETCH) {
             before = virtual_line;
-            chunk = sim->touched + line;
+            chunk = sim->touched + cs_place(sim, line);
             if (kind || !*chunk)
                 note_lines(&sim->pages[label], UINT64_C(1) << in_page, kind);
             *chunk |= bits;
@@ -98,7 +98,21 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
     sim->asked += asked;
 }
 
-static NOINLINE void requests(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
+/* Those that belong to this part, of at most MAX_REQUESTS: what is within a line is sorted out here, what is odd later. */
+#define MAX_REQUESTS 512u
+static NOINLINE uint64_t requests_of_part(const struct cachesim *sim, const struct cachesim_request *request, uint64_t n,
+                                          struct cachesim_request *own)
+{
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t first = request[i].address >> LINE_BITS, last = (request[i].address + request[i].bytes - 1) >> LINE_BITS;
+        own[found] = request[i]; /* written over by the next, unless it counts */
+        found += !cs_foreign(sim, first) || first != last || request[i].kind == CS_FENCE;
+    }
+    return found;
+}
+
+static NOINLINE void requests_all(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
 {
     uint64_t missed_before = sim->level[sim->levels - 1].misses, sample = n < 16 ? n : 16;
     requests_in_turn(sim, request, sample);
@@ -106,4 +120,17 @@ static NOINLINE void requests(struct cachesim *sim, const struct cachesim_reques
         requests_ahead(sim, request + sample, n - sample);
     else
         requests_in_turn(sim, request + sample, n - sample);
+}
+
+static NOINLINE void requests(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
+{
+    if (!sim->part_mask) {
+        requests_all(sim, request, n);
+        return;
+    }
+    struct cachesim_request own[MAX_REQUESTS];
+    for (uint64_t first = 0; first < n; first += MAX_REQUESTS) {
+        uint64_t some = n - first < MAX_REQUESTS ? n - first : MAX_REQUESTS;
+        requests_all(sim, own, requests_of_part(sim, request + first, some, own));
+    }
 }

@@ -1,5 +1,6 @@
-/* The consumer: a thread of its own takes full chunks of records in the order in which they were handed over, counts
-   how often each block ran, and feeds the addresses to the cache model. Nothing is kept of a record. */
+/* The consumers take full chunks of records in the order in which they were handed over, count how often each block ran,
+   and feed the addresses to the cache model: a thread for each part of the model, which all read every record. The first
+   does what is done once. Nothing is kept of a record. */
 #if defined(__x86_64__)
 #include "instrument/internal.h"
 
@@ -16,15 +17,32 @@
 #define QUEUE 1024u
 #define MAX_STREAMS 256
 
-static struct chunk *volatile queue[QUEUE];
-static volatile uint64_t tail, head;
+#define PENDING 512u
+
+/* Chunk number n stands in place n % QUEUE until all consumers have had it; `ticket` is n + 1 then. */
+static struct place {
+    struct chunk *chunk;
+    uint64_t ticket;
+    uint32_t users; /* consumers that have not had it */
+} queue[QUEUE];
+static volatile uint64_t tail;
 static volatile uint32_t work, sleeping, idle;
 static volatile int stopping;
-static pthread_t thread;
-static int running;
-static struct cachesim *model;
 static uint64_t accesses_seen;
 static uint32_t attributing; /* the model is told the number of each access */
+
+struct consumer {
+    uint64_t head; /* the number of its next chunk */
+    struct cachesim_part *part; /* NULL if there is no model */
+    int first;
+    /* accesses for the model, gathered so that it can look ahead */
+    uint32_t held, origin; /* origin: number of the access at hand, if attributing */
+    struct cachesim_request pending[PENDING];
+    pthread_t thread;
+    uint32_t id;
+} __attribute__((aligned(64)));
+static struct consumer consumers[INSTRUMENT_CONSUMERS];
+static uint32_t running;
 
 /* The program's errno is not ours to change. */
 void instrument_futex_wait(volatile uint32_t *word, uint32_t value) {
@@ -59,51 +77,47 @@ static void trace_access(uint64_t address, uint32_t bytes, uint32_t kind) {
     trace_used++;
 }
 
-/* Accesses for the model, gathered so that it can look ahead. */
-#define PENDING 512u
-static struct cachesim_request pending[PENDING];
-static uint32_t held;
-static uint32_t origin; /* number of the access at hand, if attributing */
-
-static void settle(void) {
-    if (held) cachesim_requests(model, pending, held);
-    held = 0;
+static void settle(struct consumer *c) {
+    if (c->held) cachesim_part_requests(c->part, c->pending, c->held);
+    c->held = 0;
 }
 
-static inline void feed(uint64_t address, uint32_t bytes, uint32_t kind) {
-    if (model) {
+static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
+    if (c->part) {
         if (bytes > UINT16_MAX) { /* nothing is that wide today */
-            settle(); /* what came before goes first */
-            cachesim_set_origin(model, origin);
-            cachesim_access(model, address, bytes, kind);
+            settle(c); /* what came before goes first */
+            cachesim_part_access(c->part, c->origin, address, bytes, kind);
             return;
         }
-        pending[held++] = (struct cachesim_request){address, origin, (uint16_t)bytes, (uint16_t)kind};
-        if (held == PENDING) settle();
+        c->pending[c->held++] = (struct cachesim_request){address, c->origin, (uint16_t)bytes, (uint16_t)kind};
+        if (c->held == PENDING) settle(c);
     } else if (trace) trace_access(address, bytes, kind);
 }
 
-static void feed_loop(uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+static void feed_loop(struct consumer *c, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                       const uint32_t *kind, uint64_t count) {
-    if (model && count > 2) {
-        settle();
-        cachesim_set_origin(model, origin);
-        cachesim_loop(model, n, start, stride, bytes, kind, count);
+    if (c->part && count > 2) {
+        settle(c);
+        cachesim_part_loop(c->part, c->origin, n, start, stride, bytes, kind, count);
         return;
     }
     /* As in the model's own loop, stream i has the number given plus i. */
-    uint32_t first = origin;
+    uint32_t first = c->origin;
     for (uint64_t k = 0; k < count; k++)
         for (uint32_t i = 0; i < n; i++) {
-            origin = first + i;
-            feed(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
+            c->origin = first + i;
+            feed(c, start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
         }
-    origin = first;
+    c->origin = first;
 }
 
-static inline void touch(uint64_t address, uint32_t bytes, uint32_t kind) {
-    accesses_seen++;
-    feed(address, bytes, kind);
+static inline void see(const struct consumer *c, uint64_t accesses) {
+    if (c->first) accesses_seen += accesses;
+}
+
+static inline void touch(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
+    see(c, 1);
+    feed(c, address, bytes, kind);
 }
 
 /* Bit i is set where lane i is active. */
@@ -124,7 +138,7 @@ static inline uint64_t active_count(const struct instrument_lanes *group, const 
 }
 
 /* Touch what an access touches that is not simply one range; returns how many accesses it was described by. */
-static unsigned special_access(const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
+static unsigned special_access(struct consumer *c, const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
     uint64_t start = address_of(a, record, bases);
     if (a->form == 1) { /* masked: runs of active elements */
         uint64_t lanes = active_lanes(a, record);
@@ -136,12 +150,12 @@ static unsigned special_access(const struct instrument_access *a, const uint64_t
             unsigned first = (unsigned)__builtin_ctzll(lanes);
             uint64_t shifted = lanes >> first;
             unsigned length = ~shifted ? (unsigned)__builtin_ctzll(~shifted) : 64;
-            touch(start + (uint64_t)first * a->bytes, length * a->bytes, a->kind);
+            touch(c, start + (uint64_t)first * a->bytes, length * a->bytes, a->kind);
             lanes = first + length >= 64 ? 0 : lanes & ~(((1ull << length) - 1) << first);
         }
     } else if (a->form == 2) { /* compressed in memory: the active elements side by side */
         unsigned length = (unsigned)__builtin_popcountll(active_lanes(a, record));
-        if (length) touch(start, length * a->bytes, a->kind);
+        if (length) touch(c, start, length * a->bytes, a->kind);
     } else if (a->form == 3) {
         uint64_t lanes = active_lanes(a, record);
         for (unsigned i = 0; i < a->lanes; i++) {
@@ -149,7 +163,7 @@ static unsigned special_access(const struct instrument_access *a, const uint64_t
             int64_t index = a->index_bytes == 4 ? ((const int32_t *)&record[a->vector])[i]
                                                 : ((const int64_t *)&record[a->vector])[i];
             uint64_t address = start + ((uint64_t)index << a->scale);
-            touch(address, a->bytes, a->kind);
+            touch(c, address, a->bytes, a->kind);
         }
     } else if (a->form == 4) { /* repeated string: a->lanes streams side by side, sharing count and direction */
         int64_t moved = (int64_t)(record[a->vector] - record[a->base]);
@@ -163,22 +177,22 @@ static unsigned special_access(const struct instrument_access *a, const uint64_t
             bytes[s] = a->bytes;
             kinds[s] = a[s].kind;
         }
-        accesses_seen += count * a->lanes;
-        if (count) feed_loop(a->lanes, starts, strides, bytes, kinds, count);
+        see(c, count * a->lanes);
+        if (count) feed_loop(c, a->lanes, starts, strides, bytes, kinds, count);
         return a->lanes;
     } else if (a->form == 5) {
         unsigned unused = 64 - 8 * a->index_bytes;
         int64_t bit = (int64_t)(record[a->vector] << unused) >> unused;
-        touch(start + (uint64_t)((bit >> (2 + __builtin_ctz(a->index_bytes) + 1)) * a->index_bytes), a->bytes, a->kind);
+        touch(c, start + (uint64_t)((bit >> (2 + __builtin_ctz(a->index_bytes) + 1)) * a->index_bytes), a->bytes, a->kind);
     } else if (a->form == 6) {
-        touch(start & ~(uint64_t)(a->bytes - 1), a->bytes, a->kind);
+        touch(c, start & ~(uint64_t)(a->bytes - 1), a->bytes, a->kind);
     } else {
-        touch(start, a->bytes, a->kind);
+        touch(c, start, a->bytes, a->kind);
     }
     return 1;
 }
 
-static void consume_loop(struct block *b, const uint64_t *record, struct state *owner) {
+static void consume_loop(struct consumer *c, const struct block *b, const uint64_t *record, struct state *owner) {
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t difference = record[b->info.counter_end] - record[b->info.counter_start];
     if (b->info.counter_bits == 32) {
@@ -191,9 +205,11 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
     uint64_t step = (uint64_t)(b->info.counter_step < 0 ? -b->info.counter_step : b->info.counter_step);
     uint64_t count = difference / step;
     if (!count) count = (b->info.counter_bits == 32 ? 0x100000000ull : 0) / step; /* came back to where it started */
-    owner->recorded[record[0]] += count;
-    for (uint32_t i = 0; i < b->info.lane_groups; i++)
-        owner->lanes[b->first_lane_group + i] += count * active_count(&b->lanes[i], record);
+    if (c->first) {
+        owner->recorded[record[0]] += count;
+        for (uint32_t i = 0; i < b->info.lane_groups; i++)
+            owner->lanes[b->first_lane_group + i] += count * active_count(&b->lanes[i], record);
+    }
     uint32_t n = b->info.accesses;
     if (!n || !count) return;
     /* A loop's register slots come in pairs: slot s at the first iteration, slot s + 1 after the last. */
@@ -212,34 +228,34 @@ static void consume_loop(struct block *b, const uint64_t *record, struct state *
         kind[i] = a->kind;
         if (a->form == 1) plain = 0;
     }
-    if (attributing) origin = b->info.first_access;
+    if (attributing) c->origin = b->info.first_access;
     if (plain) {
-        accesses_seen += n * count;
-        feed_loop(n, start, stride, bytes, kind, count);
+        see(c, n * count);
+        feed_loop(c, n, start, stride, bytes, kind, count);
         return;
     }
     for (uint64_t k = 0; k < count; k++)
         for (uint32_t i = 0; i < n; i++) {
             struct instrument_access moved = b->accesses[i];
             moved.delta += stride[i] * (int64_t)k;
-            if (attributing) origin = b->info.first_access + i;
-            if (moved.form == 1) special_access(&moved, record, &bases);
-            else touch(start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
+            if (attributing) c->origin = b->info.first_access + i;
+            if (moved.form == 1) special_access(c, &moved, record, &bases);
+            else touch(c, start[i] + (uint64_t)stride[i] * k, bytes[i], kind[i]);
         }
 }
 
 /* A block whose accesses are all plain: the common case, and the one that has to be fast. */
-static inline void consume_plain(const struct block *b, const uint64_t *record) {
+static inline void consume_plain(struct consumer *c, const struct block *b, const uint64_t *record) {
     const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses;
-    if (!model || b->info.accesses >= PENDING) {
+    if (!c->part || b->info.accesses >= PENDING) {
         for (; a < stop; a++)
-            feed((uint64_t)a->delta + (a->base ? record[a->base] : 0) + (a->index ? record[a->index] << a->scale : 0),
+            feed(c, (uint64_t)a->delta + (a->base ? record[a->base] : 0) + (a->index ? record[a->index] << a->scale : 0),
                  a->bytes, a->kind);
         return;
     }
-    if (held + b->info.accesses >= PENDING) settle();
-    struct cachesim_request *request = pending + held;
-    held += b->info.accesses;
+    if (c->held + b->info.accesses >= PENDING) settle(c);
+    struct cachesim_request *request = c->pending + c->held;
+    c->held += b->info.accesses;
     for (; a < stop; a++, request++) {
         uint64_t address = (uint64_t)a->delta;
         if (a->base) address += record[a->base];
@@ -251,129 +267,149 @@ static inline void consume_plain(const struct block *b, const uint64_t *record) 
 }
 
 /* A block that was left before the instruction at a place. A repeated string instruction has run in part. */
-static void consume_partial(const struct chunk *chunk, uint32_t place) {
+static void consume_partial(struct consumer *c, const struct chunk *chunk, uint32_t place) {
     const uint64_t *record = chunk->start;
     const struct block *b = instrument_block_at(record[0]);
     struct state *owner = chunk->owner;
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
-    if (model) cachesim_core(model, owner->number);
-    for (uint32_t i = 0; i < b->info.lane_groups; i++)
+    if (c->part) cachesim_part_core(c->part, owner->number);
+    for (uint32_t i = 0; c->first && i < b->info.lane_groups; i++)
         if (b->lanes[i].position < place)
             owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
     for (const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses; a < stop;) {
         if (a->position > place || (a->position == place && a->form != 4)) break;
-        if (attributing) origin = b->info.first_access + (uint32_t)(a - b->accesses);
-        a += special_access(a, record, &bases);
+        if (attributing) c->origin = b->info.first_access + (uint32_t)(a - b->accesses);
+        a += special_access(c, a, record, &bases);
     }
-    settle();
+    settle(c);
 }
 
-static void consume(const struct chunk *chunk) {
+static void consume(struct consumer *c, const struct chunk *chunk) {
     const uint64_t *record = chunk->start, *end = chunk->end;
     struct state *owner = chunk->owner;
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t *recorded = owner->recorded, seen = 0;
-    if (model) cachesim_core(model, owner->number);
+    if (c->part) cachesim_part_core(c->part, owner->number);
     for (uint32_t slots; record < end; record += slots) {
-        struct block *b = instrument_block_at(record[0]);
+        const struct block *b = instrument_block_at(record[0]);
         slots = b->info.slots;
         if (b->info.loop) {
-            consume_loop(b, record, owner);
+            consume_loop(c, b, record, owner);
             continue;
         }
-        recorded[record[0]]++;
+        if (c->first) recorded[record[0]]++;
         if (b->plain && !attributing) {
             seen += b->info.accesses;
-            consume_plain(b, record);
+            consume_plain(c, b, record);
             continue;
         }
-        for (uint32_t i = 0; i < b->info.lane_groups; i++)
+        for (uint32_t i = 0; c->first && i < b->info.lane_groups; i++)
             owner->lanes[b->first_lane_group + i] += active_count(&b->lanes[i], record);
         const struct instrument_access *a = b->accesses, *stop = a + b->info.accesses;
         while (a < stop) {
-            if (attributing) origin = b->info.first_access + (uint32_t)(a - b->accesses);
+            if (attributing) c->origin = b->info.first_access + (uint32_t)(a - b->accesses);
             if (a->form == 0) {
-                touch(address_of(a, record, &bases), a->bytes, a->kind);
+                touch(c, address_of(a, record, &bases), a->bytes, a->kind);
                 a++;
             } else {
-                a += special_access(a, record, &bases);
+                a += special_access(c, a, record, &bases);
             }
         }
     }
-    accesses_seen += seen;
-    settle();
+    see(c, seen);
+    settle(c);
 }
 
 void instrument_enqueue(struct chunk *chunk) {
     uint64_t ticket = __atomic_fetch_add(&tail, 1, __ATOMIC_ACQ_REL);
-    while (__atomic_load_n(&queue[ticket % QUEUE], __ATOMIC_ACQUIRE)) sched_yield();
-    __atomic_store_n(&queue[ticket % QUEUE], chunk, __ATOMIC_RELEASE);
+    struct place *place = &queue[ticket % QUEUE];
+    while (__atomic_load_n(&place->users, __ATOMIC_ACQUIRE) ||
+           (ticket >= QUEUE && __atomic_load_n(&place->ticket, __ATOMIC_ACQUIRE) != ticket - QUEUE + 1))
+        sched_yield(); /* the one before it is not done, or not even there */
+    place->chunk = chunk;
+    place->users = running;
+    __atomic_store_n(&place->ticket, ticket + 1, __ATOMIC_RELEASE);
     __atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&sleeping, __ATOMIC_SEQ_CST)) instrument_futex_wake(&work);
 }
 
-static volatile uint32_t consumer_thread;
 uint64_t instrument_thread_return;
-uint32_t instrument_consumer_thread(void) { return consumer_thread; }
+uint32_t instrument_consumer_thread(uint32_t number) { return number < running ? consumers[number].id : 0; }
 
-static void *consumer(void *unused) {
-    (void)unused;
-    instrument_thread_return = (uint64_t)__builtin_return_address(0);
-    __atomic_store_n(&consumer_thread, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+static void *run(void *of) {
+    struct consumer *c = of;
+    if (c->first) instrument_thread_return = (uint64_t)__builtin_return_address(0);
+    __atomic_store_n(&c->id, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
     for (;;) {
         uint32_t seen = __atomic_load_n(&work, __ATOMIC_SEQ_CST);
-        struct chunk *chunk = __atomic_load_n(&queue[head % QUEUE], __ATOMIC_ACQUIRE);
-        if (!chunk) {
+        struct place *place = &queue[c->head % QUEUE];
+        if (__atomic_load_n(&place->ticket, __ATOMIC_ACQUIRE) != c->head + 1) {
             if (__atomic_load_n(&stopping, __ATOMIC_ACQUIRE)) return NULL;
-            __atomic_store_n(&sleeping, 1, __ATOMIC_SEQ_CST);
+            __atomic_add_fetch(&sleeping, 1, __ATOMIC_SEQ_CST);
             instrument_futex_wait(&work, seen);
-            __atomic_store_n(&sleeping, 0, __ATOMIC_SEQ_CST);
+            __atomic_sub_fetch(&sleeping, 1, __ATOMIC_SEQ_CST);
             continue;
         }
-        if (chunk->partial) consume_partial(chunk, chunk->partial - 1);
-        else consume(chunk);
-        chunk->partial = 0;
-        __atomic_store_n(&queue[head % QUEUE], NULL, __ATOMIC_RELEASE);
-        __atomic_store_n(&chunk->full, 0, __ATOMIC_SEQ_CST);
-        instrument_futex_wake(&chunk->full);
-        __atomic_add_fetch(&head, 1, __ATOMIC_SEQ_CST);
+        struct chunk *chunk = place->chunk;
+        if (chunk->partial) consume_partial(c, chunk, chunk->partial - 1);
+        else consume(c, chunk);
+        int last = __atomic_load_n(&place->users, __ATOMIC_ACQUIRE) == 1 ||
+                   __atomic_sub_fetch(&place->users, 1, __ATOMIC_ACQ_REL) == 0;
+        if (last) { /* nobody else looks at the place until its users are none */
+            chunk->partial = 0;
+            __atomic_store_n(&place->users, 0, __ATOMIC_RELEASE);
+            __atomic_store_n(&chunk->full, 0, __ATOMIC_SEQ_CST);
+            instrument_futex_wake(&chunk->full);
+        }
+        __atomic_add_fetch(&c->head, 1, __ATOMIC_SEQ_CST);
         __atomic_add_fetch(&idle, 1, __ATOMIC_SEQ_CST);
         instrument_futex_wake(&idle);
     }
 }
 
-int instrument_consumer_start(struct cachesim *to) {
-    model = to;
+int instrument_consumer_start(struct cachesim *model) {
     stopping = 0;
     accesses_seen = 0;
     attributing = 0;
-    origin = 0;
     sigset_t all, old;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumer's */
-    consumer_thread = 0;
-    running = pthread_create(&thread, NULL, consumer, NULL) == 0;
-    while (running && !__atomic_load_n(&consumer_thread, __ATOMIC_ACQUIRE)) sched_yield();
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the kernel's signals are not the consumers' */
+    int failed = 0;
+    for (running = 0; running < INSTRUMENT_CONSUMERS && !failed; running++) {
+        struct consumer *c = &consumers[running];
+        struct cachesim_part *part = model ? cachesim_part(model, running) : NULL;
+        if (running && !part) break;
+        c->first = running == 0;
+        c->head = tail;
+        c->part = part;
+        c->held = c->origin = c->id = 0;
+        failed = pthread_create(&c->thread, NULL, run, c);
+        if (failed) break;
+        while (!__atomic_load_n(&c->id, __ATOMIC_ACQUIRE)) sched_yield();
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return running ? 0 : -2;
+    if (model && !failed && cachesim_part(model, running)) failed = 1; /* a part that nobody feeds */
+    if (failed) instrument_consumer_stop();
+    return failed ? -2 : 0;
 }
 
 void instrument_consumer_stop(void) {
-    if (!running) return;
     __atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
     __atomic_add_fetch(&work, 1, __ATOMIC_SEQ_CST);
     instrument_futex_wake(&work);
-    pthread_join(thread, NULL);
-    running = 0;
-    model = NULL;
+    while (running) {
+        struct consumer *c = &consumers[--running];
+        pthread_join(c->thread, NULL);
+        c->part = NULL;
+    }
     trace = NULL;
 }
 
 void instrument_wait_idle(void) {
-    for (;;) {
+    for (uint32_t number = 0; number < running;) {
         uint32_t seen = __atomic_load_n(&idle, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&head, __ATOMIC_SEQ_CST) == __atomic_load_n(&tail, __ATOMIC_SEQ_CST)) return;
-        instrument_futex_wait(&idle, seen);
+        if (__atomic_load_n(&consumers[number].head, __ATOMIC_SEQ_CST) == __atomic_load_n(&tail, __ATOMIC_SEQ_CST)) number++;
+        else instrument_futex_wait(&idle, seen);
     }
 }
 

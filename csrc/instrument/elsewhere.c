@@ -34,7 +34,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     return -1;
 }
 int instrument_gave_up(struct instrument_fault *fault) { (void)fault; return 0; }
-uint32_t instrument_consumer_thread(void) { return 0; }
+uint32_t instrument_consumer_thread(uint32_t number) { (void)number; return 0; }
 int instrument_stop_thread(uint32_t thread, uint64_t *frames, uint32_t room, uint64_t *stack) {
     (void)thread; (void)frames; (void)room; (void)stack;
     return -1;

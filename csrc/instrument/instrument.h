@@ -119,7 +119,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
 /* The status with which a thread was left to go on natively since the last reset, 0 if none was: one whose caller cannot be
    told. Fills `fault`. */
 int instrument_gave_up(struct instrument_fault *fault);
-uint32_t instrument_consumer_thread(void);
+uint32_t instrument_consumer_thread(uint32_t number); /* 0: there are not so many */
 int instrument_stop_thread(uint32_t thread, uint64_t *frames, uint32_t room, uint64_t *stack);
 int instrument_decide(uint32_t take);
 int instrument_drain(void);

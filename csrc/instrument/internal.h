@@ -164,6 +164,7 @@ void instrument_outside(struct state *state, int outside);
 void instrument_submit_of(struct state *state);
 
 /* consume.c */
+#define INSTRUMENT_CONSUMERS 4u
 int instrument_consumer_start(struct cachesim *model);
 void instrument_consumer_stop(void);
 void instrument_reset_accesses(void);
