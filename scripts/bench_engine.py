@@ -10,8 +10,8 @@ comes before. An instrumented call ends when the cache model has seen its last a
 the process beyond what it had taken for the native call.
 
 With ``--clock busy`` seconds are processor time: what the busiest thread took, kernel or a part of the cache
-model, or that of all threads over the processors there are, whichever is more. On a machine with other work to
-do that comes nearer to what the wall clock would show on an idle one.
+model, or that of all threads over the processors there are, whichever is more. On a machine with other work
+to do that comes nearer to what the wall clock would show on an idle one.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ AGAINST_CALLGRIND = (
 
 
 class Clock:
-    """Seconds of one call: by the wall clock, or what the threads' processor time would take on an idle machine."""
+    """Seconds of one call: by the wall clock, or what the threads would take on an idle machine."""
 
     def __init__(self, kind: str) -> None:
         self._busy = kind == "busy"
@@ -176,7 +176,7 @@ class Clock:
 
 
 def processor_time(task: str) -> float:
-    """Return the seconds that a thread of this process has run (man 3 clock_gettime, thread clocks by number)."""
+    """Return the seconds that a thread of this process has run (clock_gettime, thread clocks by number)."""
     return time.clock_gettime(~int(task) << 3 | 6)
 
 

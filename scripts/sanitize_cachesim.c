@@ -39,7 +39,8 @@ static struct cachesim *hierarchy(uint64_t seed)
                                            .fill = k ? (uint32_t)below(3) : 0,
                                            .shared = k >= shared};
     }
-    return cachesim_new(level, levels, line, seed, 1);
+    struct cachesim *divided = below(2) ? cachesim_new(level, levels, line, seed, 2) : NULL; /* NULL too if it cannot be */
+    return divided ? divided : cachesim_new(level, levels, line, seed, 1);
 }
 
 static void some_requests(struct cachesim *sim, uint64_t base)

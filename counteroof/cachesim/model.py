@@ -109,8 +109,8 @@ class CacheModel:
     seed
         Places the physical pages.
     parts
-        Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or what
-        :func:`parts_of` allows.
+        Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or
+        what :func:`parts_of` allows.
 
     Raises
     ------
@@ -293,8 +293,8 @@ class CacheModel:
 def parts_of(caches: Sequence[CacheLevel]) -> int:
     """Return into how many parts a hierarchy can be divided: 1 or 2, whatever the processors.
 
-    Counts may not depend on the processors that happen to be there, and with more parts each has less to do but
-    as much to read.
+    Counts may not depend on the processors that happen to be there, and with more parts each has less to do
+    but as much to read.
     """
     apart = all(
         cache.line_bytes == 64 and (cache.bytes // (cache.ways * cache.line_bytes)) % 2 == 0

@@ -133,7 +133,7 @@ def test_non_temporal_stores_fill_whole_lines_in_each_part() -> None:
 
 
 def test_what_is_read_again_is_a_conflict_if_the_share_of_the_part_would_have_kept_it() -> None:
-    """Four sets of one way: of lines 0, 4 and 8, in set 0, none stays; two ways' worth of even lines would keep two."""
+    """Four sets of one way: of lines 0, 4 and 8, in set 0, none stays; two even lines would be kept."""
     model = make([cache("L1", 4, 1)], 2)
     for _ in range(3):
         for line in (0, 4):
