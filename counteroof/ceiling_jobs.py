@@ -139,9 +139,11 @@ def stream_bytes(machine: Machine, cache: CacheLevel, threads: int, streams: int
     instances = max(1, (machine.logical_cpus or 1) // cache.shared_by)
     # threads are spread over cores; how they fall on large caches is unknown, so the worst is taken
     sharing = math.ceil(threads / instances) if index < 2 else min(threads, cache.shared_by)
-    share = cache.bytes // sharing
+    measured = machine.measured_bytes(cache)
+    share = (measured or cache.bytes) // sharing
     above = machine.caches[index - 1].bytes if index else 0
-    for part, times in _ROOM[min(index, len(_ROOM) - 1)]:
+    # what others leave of a shared cache is known once it was measured
+    for part, times in _ROOM[min(index, 1 if measured else len(_ROOM) - 1)]:
         size = _power_of_two(math.floor(share * part) // streams)
         if size and size * streams >= times * above:
             return size

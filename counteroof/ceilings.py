@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from . import units
 from .ceiling_jobs import (
     DRAM_MIXES,
     Job,
@@ -26,7 +27,8 @@ from .ceiling_jobs import (
 )
 from .errors import MachineError
 from .machine import clock, sysfs, topology
-from .machine.loops import NO_SAMPLES, Samples, Team, loops
+from .machine.load import Watch
+from .machine.loops import NO_SAMPLES, UNDISTURBED, Samples, Team, loops
 from .machine.model import Ceiling, Machine
 
 Progress = Callable[[int, int, str], None]
@@ -35,6 +37,14 @@ Progress = Callable[[int, int, str], None]
 DISTURBED = "other processes disturbed every sample, so the roof may be too low"
 """In the note of a ceiling none of whose samples had the processors to itself."""
 
+UNSTEADY = "unsteady: the clock moved"
+"""In the note of a ceiling whose clock did not stay the same, however often it was measured."""
+
+STEADY = 0.02
+"""By so much the clock may move between the first and the last decile of its probes."""
+
+_AGAIN = 3
+_ROUNDS_AGAIN = 4
 _NOTE = "ceilings: "
 _TRIALS = 6
 """Times that loops which differ in the order of their accesses are tried against each other."""
@@ -98,7 +108,8 @@ def measure(
     notes = [note for note in machine.notes if not note.startswith(_NOTE)]
     free = sysfs.available_memory(sysfs.Tree(Path("/")))
     ceilings = [one for one in machine.ceilings if one.threads not in counts]
-    steps = _Steps(progress)
+    watch = Watch()
+    steps = _Steps(progress, watch)
     plans = []
     for count in counts:
         total = dram_bytes(machine, count, effort.last_cache_times, free)
@@ -119,6 +130,8 @@ def measure(
         ceilings += [one for one in found if one.kind == "bandwidth"]
         ceilings += roofs([one for one in found if one.kind == "compute"])
     ceilings.sort(key=lambda one: one.threads)
+    if (said := watch.told()) is not None:
+        notes.append(f"{_NOTE}while they were measured, {said}")
     return replace(machine, ceilings=tuple(ceilings), measured=_now(), notes=tuple(dict.fromkeys(notes)))
 
 
@@ -222,14 +235,16 @@ def _memory(jobs: Sequence[Job]) -> int:
 class _Steps:
     """Counts what has been done, for whoever shows it."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
-        self.progress, self.done, self.total = progress, 0, 0
+    def __init__(self, progress: Progress | None = None, watch: Watch | None = None) -> None:
+        self.progress, self.done, self.total, self.watch = progress, 0, 0, watch
 
     def skip(self, steps: int) -> None:
         self.total -= steps
 
     def step(self, what: str) -> None:
         self.done += 1
+        if self.watch is not None:
+            self.watch.look()
         if self.progress is not None:
             self.progress(self.done, self.total, what)
 
@@ -253,6 +268,12 @@ def measure_jobs(
             samples[index] += _sampled(team, job, effort.samples)
             steps.step(f"{job.name}, {_threads(len(team.cpus))}")
     begun = time.monotonic()
+    for index, job in enumerate(jobs):
+        for _ in range(_AGAIN):
+            if not clock_moved(samples[index]):
+                break
+            again = _sampled(team, job, effort.samples * min(effort.rounds, _ROUNDS_AGAIN))
+            samples[index] = again if not clock_moved(again) else samples[index] + again
     while disturbed := [index for index, one in enumerate(samples) if not one.undisturbed]:
         for index in disturbed:
             if time.monotonic() - begun > effort.patience:
@@ -307,6 +328,26 @@ def _calibrated(team: Team, job: Job, seconds: float) -> Job:
         trial *= 8
 
 
+def clock_moved(samples: Samples) -> bool:
+    """Whether the core clock was not the same in all samples that nothing disturbed."""
+    found = _clock_of(samples)
+    return found.spread is not None and found.spread > STEADY
+
+
+def _clock_of(samples: Samples) -> clock.Clock:
+    """Return the clock by the probes right after those samples that nothing disturbed, of all if all were."""
+    threads = len(samples.add_seconds) // max(1, len(samples.seconds))
+    kept = [index for index, share in enumerate(samples.busy) if share >= UNDISTURBED]
+    if not threads or not kept:
+        return clock.from_probes(clock.PROBE_OPERATIONS, samples.add_seconds, samples.multiply_seconds)
+    places = [index * threads + thread for index in kept for thread in range(threads)]
+    return clock.from_probes(
+        clock.PROBE_OPERATIONS,
+        [samples.add_seconds[place] for place in places],
+        [samples.multiply_seconds[place] for place in places],
+    )
+
+
 def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:
     """Return the ceiling that samples of a job show."""
     loop = job.loop
@@ -314,8 +355,10 @@ def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:
     rates = tuple(
         done * amount / took for done, took in zip(samples.iterations, samples.seconds, strict=True)
     )
-    core = clock.from_probes(clock.PROBE_OPERATIONS, samples.add_seconds, samples.multiply_seconds)
+    core = _clock_of(samples)
     notes = [job.note] if job.note else []
+    if core.spread is not None and core.spread > STEADY:
+        notes.append(f"{UNSTEADY} by {units.percent(core.spread)} while it was measured")
     if not samples.undisturbed:
         notes.append(DISTURBED)
     elif 2 * samples.undisturbed < len(rates):

@@ -18,6 +18,8 @@ from .machine.model import Machine
 Progress = Callable[[int, int, str], None]
 """Called with the number done, the total and what is next."""
 
+_ACCESS = "access: "
+
 Steps = Callable[[str], AbstractContextManager[Progress | None]]
 """Shows the progress of something with a title while its context lasts."""
 
@@ -64,6 +66,7 @@ def with_ceilings(
     again: bool = False,
     ratios: Sequence[str] = (),
     quick: bool = False,
+    access: bool = False,
     steps: Steps = silent,
     say: Callable[[str], None] = warn,
 ) -> Machine:
@@ -77,7 +80,7 @@ def with_ceilings(
     counts = [count for count in threads if again or count not in have]
     if counts:
         why = "; ".join(reasons) or ("asked for" if again else "another number of threads")
-        measured = measure(base, counts, why, steps, ratios, quick=quick)
+        measured = measure(base, counts, why, steps, ratios, quick=quick, access=access)
         keep(measured, say)
         return measured
     with steps("measuring ceilings again") as progress:
@@ -97,19 +100,30 @@ def measure(
     ratios: Sequence[str] = (),
     *,
     quick: bool = False,
+    access: bool = False,
 ) -> Machine:
     """Measure ceilings with these numbers of threads and keep the others.
 
-    ``ratios`` are loads to stores that are measured too; ``quick`` is with few samples of each ceiling.
+    ``ratios`` are loads to stores that are measured too; ``quick`` is with few samples of each ceiling;
+    ``access`` is with the sweep over sizes and the other ways to memory.
     """
-    from . import ceilings
+    from . import ceiling_access, ceilings
 
-    effort = ceilings.QUICK if quick else None
-
+    effort = dataclasses.replace(ceilings.QUICK, patience=1.0) if quick else None
+    if access:
+        with steps("measuring what the caches hold") as progress:
+            machine = ceiling_access.swept(machine, progress)
     with steps(f"measuring ceilings ({why})") as progress:
-        return ceilings.measure(
+        machine = ceilings.measure(
             machine, threads=tuple(threads), progress=progress, ratios=ratios, effort=effort
         )
+    if access:
+        with steps("measuring other ways to memory") as progress:
+            found, told = ceiling_access.measured(machine, threads, progress)
+        notes = [note for note in machine.notes if not note.startswith(_ACCESS)]
+        notes += [f"{_ACCESS}{one}" for one in told]
+        machine = dataclasses.replace(machine, access=found, notes=tuple(notes))
+    return machine
 
 
 def keep(machine: Machine, say: Callable[[str], None] = warn) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counteroof import ceilings
+from counteroof import ceiling_jobs, ceilings
 from counteroof.beside import Beside
 from counteroof.ceiling_jobs import Job, shared_levels
 from counteroof.ceilings import Effort, ceiling
@@ -108,6 +108,72 @@ def test_what_was_always_disturbed_is_tried_again_while_patience_lasts(
     assert "may be too low" in roof.note
 
 
+def moving(hertz: list[float]) -> Samples:
+    """Return as many samples as there are clocks."""
+    steps = [clock.PROBE_OPERATIONS / hz for hz in hertz]
+    count = len(hertz)
+    chains = tuple(steps), tuple(3 * step for step in steps)
+    return Samples((1e-3,) * count, (1,) * count, *chains, busy=(1.0,) * count)
+
+
+STEADY = [3.2e9, 3.21e9] * 5
+DRIFTING = [3.2e9 + 0.02e9 * number for number in range(10)]
+
+
+def test_a_ceiling_whose_clock_moved_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = iter([moving(DRIFTING), moving(STEADY)])
+    monkeypatch.setattr(Team, "run", lambda *arguments, **options: next(runs))
+    with Team(topology.placement(1)) as team:
+        (roof,) = ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(rounds=1))
+    assert next(runs, None) is None
+    assert roof.note == ""
+    assert len(roof.samples) == 10  # those of the drifting clock are dropped
+    assert roof.clock_hz == pytest.approx(3.2e9, rel=0.01)
+
+
+def test_a_clock_that_never_stays_is_said_after_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def run(*arguments: object, **options: object) -> Samples:
+        runs.append(1)
+        return moving(DRIFTING)
+
+    monkeypatch.setattr(Team, "run", run)
+    with Team(topology.placement(1)) as team:
+        (roof,) = ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(rounds=1))
+    assert len(runs) == 1 + 3
+    assert roof.note.startswith("unsteady: the clock moved by 4.")
+
+
+def test_the_clock_of_disturbed_samples_is_none_of_the_ceilings() -> None:
+    samples = replace(moving([3.2e9] * 8 + [1.6e9] * 2), busy=(1.0,) * 8 + (0.5,) * 2)
+    assert not ceilings.clock_moved(samples)
+
+
+def test_of_loops_that_differ_in_order_the_fastest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = replace(TRIAD, order="loads first"), replace(TRIAD, index=2, order="in turn")
+    measured: list[str] = []
+
+    def run(team: Team, loop: Loop, iterations: int, samples: int, **options: Any) -> Samples:
+        if options["probe_operations"]:
+            measured.append(loop.order)
+        seconds = 1e-3 if loop is fast else 2e-3
+        return Samples((seconds,) * samples, (iterations,) * samples, busy=(1.0,) * samples)
+
+    monkeypatch.setattr(Team, "run", run)
+    jobs = [Job("L1-L2 triad", one, MEMORY, iterations=8) for one in (slow, fast)]
+    with Team(topology.placement(1)) as team:
+        (roof,) = ceilings.measure_jobs(team, jobs, Effort(rounds=2))
+    assert set(measured) == {"in turn"}
+    assert roof.value == 8 * 256 // 8 * 32 / 1e-3
+
+
+def test_what_else_ran_is_said_of_the_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counteroof.machine.load.Watch.told", lambda watch: "other processes took 66 %")
+    machine = ceilings.measure(small_machine(), effort=replace(BRIEF, budget=0))
+    assert "ceilings: while they were measured, other processes took 66 %" in machine.notes
+
+
 # ---- real measurements, as short as they can be ----
 
 
@@ -177,7 +243,7 @@ def test_remeasuring_replaces_what_was_asked_for_and_keeps_the_rest(measured: Ma
 def test_remeasuring_takes_any_level(measured: Machine) -> None:
     again = ceilings.remeasure(measured, level="l1", seconds=0.01)
     changed = [n.name for o, n in zip(measured.ceilings, again.ceilings, strict=True) if o is not n]
-    assert changed == [f"core-L1 {mix}" for mix in ("read", "store", "update", "copy", "triad")]
+    assert changed == [f"core-L1 {mix}" for mix in ceiling_jobs.CACHE_MIXES]
 
 
 def test_the_roofs_that_others_move_can_be_measured_beside_kernels(measured: Machine) -> None:

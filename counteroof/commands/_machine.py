@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,10 +33,18 @@ def with_ceilings(
     again: bool = False,
     ratios: Sequence[str] = (),
     quick: bool = False,
+    access: bool = False,
 ) -> Machine:
     """Return this machine with ceilings for these numbers of threads; bars on a terminal."""
     return here.with_ceilings(
-        machine, threads, again=again, ratios=ratios, quick=quick, steps=_progress.steps, say=_say
+        machine,
+        threads,
+        again=again,
+        ratios=ratios,
+        quick=quick,
+        access=access,
+        steps=_progress.steps,
+        say=_say,
     )
 
 
@@ -66,4 +75,56 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
         lines += [f"  {ceiling_text(ceiling)}" for ceiling in machine.ceilings] if ceilings else []
     else:
         lines.append("ceilings: not measured yet; 'counteroof machine' measures them")
+    if ceilings:
+        lines += [*_clocks(machine), *_access(machine)]
     return [*lines, *(f"note: {note}" for note in machine.notes)]
+
+
+_SAME_CLOCK = 1.02
+
+
+def _clocks(machine: Machine) -> list[str]:
+    """Return the clock sustained with each instruction set, by number of threads; one for all that agree."""
+    lines = []
+    for count in sorted({one.threads for one in machine.ceilings}):
+        of_isa: dict[str, list[float]] = {}
+        for one in machine.ceilings:
+            if one.kind == "compute" and one.threads == count and one.clock_hz is not None:
+                of_isa.setdefault(one.isa, []).append(one.clock_hz)
+        clocks = {isa: statistics.median(found) for isa, found in of_isa.items()}
+        threads = f"{count} thread{'s' if count > 1 else ''}"
+        if clocks and max(clocks.values()) < _SAME_CLOCK * min(clocks.values()):
+            every = units.hertz(statistics.median(clocks.values()))
+            lines.append(f"clock while computing, {threads}: {every} with every instruction set")
+        elif clocks:
+            each = ", ".join(f"{isa} {units.hertz(hz)}" for isa, hz in clocks.items())
+            lines.append(f"clock while computing, {threads}: {each}")
+    return lines
+
+
+def _access(machine: Machine) -> list[str]:
+    """Return what the sweep and the other ways to memory showed."""
+    from ..ceiling_access import saturation
+    from ..report.legend import ceiling_text
+
+    lines = []
+    for found in machine.capacities:
+        nominal = next((cache.bytes for cache in machine.caches if cache.name == found.level), None)
+        if found.bytes is None:
+            lines.append(f"{found.level} holds: unknown, {found.reason}")
+            continue
+        of = "" if nominal is None else f" of {units.binary_bytes(nominal)}"
+        latency = units.seconds(found.seconds)
+        lines.append(f"{found.level} holds {units.binary_bytes(found.bytes)}{of}, {latency} a load")
+    if machine.access:
+        lines.append("other ways to memory, which are no ceilings:")
+        lines += [f"  {ceiling_text(one)}" + (f"; {one.note}" if one.note else "") for one in machine.access]
+    for name in dict.fromkeys(one.name for one in machine.ceilings if one.level == "dram"):
+        reached = saturation(machine, name)
+        if reached is not None:
+            enough, most = reached
+            grows = f"grows up to {most} threads, all that were tried"
+            lines.append(
+                f"{name} {grows if enough == most else f'is saturated by {enough} of {most} threads'}"
+            )
+    return lines

@@ -42,7 +42,8 @@ from . import DONE
     "--quick/--full",
     "quick",
     default=False,
-    help="With few samples of each ceiling, in seconds, or with many (the default).",
+    help="With few samples of each ceiling, in seconds; or (the default) with many, with a sweep over sizes "
+    "that shows what the caches hold, random and strided loads, small pages, more threads and remote memory.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the machine file instead of text.")
 @click.option("--show", is_flag=True, help="Show what is known and measure nothing.")
@@ -70,7 +71,7 @@ def command(
         machine = _machine.known()
     else:
         machine = _machine.with_ceilings(
-            topology.detect(), sorted(set(threads)), again=True, ratios=ratios, quick=quick
+            topology.detect(), sorted(set(threads)), again=True, ratios=ratios, quick=quick, access=not quick
         )
     if as_json:
         click.echo(json.dumps(store.to_json(store.record(machine)), indent=2))

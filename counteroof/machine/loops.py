@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .. import units
@@ -30,6 +31,11 @@ class Loop:
     fused: int
     order: str = ""
 
+    @property
+    def of_lines(self) -> bool:
+        """Whether each load is of another line, which moves whole for it."""
+        return self.order in ("chain", "stride")
+
     def moved_bytes(self, boundary: Boundary) -> int:
         """Return the bytes that one iteration moves across a boundary."""
         return self.chunk_bytes * boundary.element_bytes(self.streams) // 8
@@ -43,6 +49,8 @@ class Loop:
         if boundary is None:
             return "a fused multiply-add is two FLOPs"
         element = f"{boundary.element_bytes(self.streams)} B an element"
+        if self.of_lines:
+            element = f"{self.moved_bytes(boundary)} B a load"
         return f"{boundary.convention}: {element}"
 
 
@@ -97,9 +105,31 @@ def loops() -> tuple[Loop, ...]:
 
 
 class Team:
-    """Threads pinned to processors while they measure, and their memory."""
+    """Threads pinned to processors while they measure, and their memory.
 
-    def __init__(self, cpus: Sequence[int], bytes_each: int = 0) -> None:
+    Parameters
+    ----------
+    cpus
+        One for each thread.
+    bytes_each
+        Memory of each thread; written before anything reads it, so that none of it is the kernel's zero page.
+    small_pages
+        Without huge pages, which else are asked for.
+    chain_bytes
+        Of each thread's memory become a chain of pointers, for the loop ``random`` and no other.
+    home
+        Processors that write the memory, and so choose the node it lies on; by default ``cpus``.
+    """
+
+    def __init__(
+        self,
+        cpus: Sequence[int],
+        bytes_each: int = 0,
+        *,
+        small_pages: bool = False,
+        chain_bytes: int = 0,
+        home: Sequence[int] | None = None,
+    ) -> None:
         from ..native import ffi, lib
 
         self.cpus = tuple(cpus)
@@ -108,9 +138,20 @@ class Team:
         self._memory: Any = ffi.NULL
         if bytes_each:
             out = ffi.new("struct ceilings_memory **")
-            status = lib.ceilings_memory_new(len(cpus), self._cpus, bytes_each, out)
+            writers = ffi.new("int32_t[]", list(home or cpus))
+            status = lib.ceilings_memory_new(len(cpus), writers, bytes_each, small_pages, chain_bytes, out)
             self._check(status, f"{units.binary_bytes(bytes_each * len(cpus))} of memory")
             self._memory = ffi.gc(out[0], lib.ceilings_memory_free)
+
+    def chain(self, bytes_each: int) -> None:
+        """Make the chain of each thread another one, of so many bytes."""
+        self._check(self._lib.ceilings_memory_chain(self._memory, bytes_each), "a chain of pointers")
+
+    def huge_share(self) -> float | None:
+        """Return the share of the memory that lies on huge pages, or ``None`` if the kernel does not tell."""
+        size = self._ffi.new("uint64_t *")
+        start = int(self._lib.ceilings_memory_place(self._memory, size))
+        return sysfs.huge_share(sysfs.Tree(Path("/")), start, int(size[0]))
 
     def close(self) -> None:
         """Give the memory back."""

@@ -105,6 +105,45 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class SweepPoint:
+    """What a working set of a size costs.
+
+    Attributes
+    ----------
+    bytes
+        Of the working set, which lies on huge pages where they are to be had.
+    seconds
+        Of a load that waits for the one before and goes to a random line of it.
+    bytes_per_second
+        Loaded one after the other with the widest instructions; ``None`` where it was not measured.
+    """
+
+    bytes: int
+    seconds: float
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much of a cache a sweep over sizes found to be there.
+
+    Attributes
+    ----------
+    level
+        ``L1``, ``L2``, ``L3``.
+    bytes
+        Up to which loads are as fast as on its plateau, or ``None`` with the ``reason``.
+    seconds
+        Of a load on its plateau.
+    """
+
+    level: str
+    bytes: int | None
+    seconds: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Machine:
     """A machine's identity, caches and ceilings."""
 
@@ -123,3 +162,14 @@ class Machine:
     measured: str | None = None
     """When the ceilings were measured, ISO 8601; ``None`` if they were not."""
     notes: tuple[str, ...] = ()
+    sweep: tuple[SweepPoint, ...] = ()
+    capacities: tuple[Capacity, ...] = ()
+    """What the sweep found, one for each cache; none if it was not made."""
+    access: tuple[Ceiling, ...] = ()
+    """What other ways to memory reach: random lines, strides, small pages, remote nodes, other numbers of
+    threads. Nothing is held against these."""
+
+    def measured_bytes(self, cache: CacheLevel) -> int | None:
+        """Return the measured capacity of a cache if it is less than the nominal one, else ``None``."""
+        found = next((one.bytes for one in self.capacities if one.level == cache.name), None)
+        return found if found is not None and found < cache.bytes else None

@@ -3,7 +3,8 @@
 History of the format:
 
 1. First version.
-2. Bandwidths of caches count the bytes that cross the boundary above the cache, both ways.
+2. Bandwidths of caches count the bytes that cross the boundary above the cache, both ways. A sweep
+   over sizes, the capacities it found, and other ways of access may be there or not.
 """
 
 from __future__ import annotations
@@ -77,6 +78,12 @@ def machine_problems(machine: Machine, where: str) -> list[Problem]:
         problems.append(Problem(f"{where}.caches", "an empty list", "at least one cache"))
     problems += cache_problems(machine.caches, f"{where}.caches")
     seen: set[tuple[str, int]] = set()
+    for index, point in enumerate(machine.sweep):
+        rates = (point.bytes, point.seconds, 1 if point.bytes_per_second is None else point.bytes_per_second)
+        if min(rates) <= 0:
+            problems.append(Problem(f"{where}.sweep[{index}]", jsonio.shown(min(rates)), "more than 0"))
+    for index, one in enumerate(machine.access):
+        problems += _ceiling_problems(one, f"{where}.access[{index}]")
     for index, ceiling in enumerate(machine.ceilings):
         at = f"{where}.ceilings[{index}]"
         problems += _ceiling_problems(ceiling, at)
@@ -198,4 +205,5 @@ def cached(machine: Machine) -> tuple[Machine | None, tuple[str, ...]]:
     if reasons or not kept.machine.ceilings:
         return None, reasons or ("the kept file has no ceilings",)
     then = kept.machine
-    return dataclasses.replace(machine, ceilings=then.ceilings, measured=then.measured), ()
+    kept_fields = ("ceilings", "measured", "sweep", "capacities", "access")
+    return dataclasses.replace(machine, **{name: getattr(then, name) for name in kept_fields}), ()

@@ -174,6 +174,30 @@ def available_memory(tree: Tree) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def huge_share(tree: Tree, start: int, size: int) -> float | None:
+    """Return the share of a stretch of this process's memory that lies on huge pages, or ``None``."""
+    huge = 0
+    seen = False
+    here = False
+    for line in (tree.text("proc/self/smaps") or "").splitlines():
+        place = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if place is not None:
+            here = int(place[1], 16) < start + size and int(place[2], 16) > start
+        elif here and (told := re.match(r"AnonHugePages:\s*(\d+) kB", line)):
+            huge, seen = huge + 1024 * int(told[1]), True
+    return min(1.0, huge / size) if seen and size else None
+
+
+def nodes(tree: Tree) -> dict[int, tuple[int, ...]]:
+    """Return the processors of each memory node that has some, by number; nothing if ``/sys`` is silent."""
+    found = {}
+    for path in (tree.root / "sys/devices/system/node").glob("node[0-9]*"):
+        cpus = tree.cpus(f"sys/devices/system/node/{path.name}/cpulist")
+        if cpus and path.name[4:].isdigit():
+            found[int(path.name[4:])] = cpus
+    return dict(sorted(found.items()))
+
+
 def cpu_quota(tree: Tree) -> float | None:
     """Return how many processors' time a control group allows, or ``None`` if it sets no limit."""
     quota, _, period = (tree.text("sys/fs/cgroup/cpu.max") or "").partition(" ")

@@ -14,11 +14,14 @@ struct ceilings_loop {
     const char *streams;   /* memory: a letter for each of a, b, c, and one as far from c as c from b: r read, w written, u updated (read, then written),
                               n written with non-temporal stores; compute: "" */
     const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn" or "by fours"; loops that
-                              differ in it alone are tried, and the best counts; compute: "" */
+                              differ in it alone are tried, and the best counts. "chain": each load waits for the one before,
+                              "stride": every fourth line, in four turns; of these, chunk_bytes are a line of which one
+                              element is loaded. Compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */
-    /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on. */
+    /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
+       "stride" in another order, and with "chain" goes on where the last call ended. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 };
 
@@ -30,8 +33,15 @@ int ceilings_loop_usable(uint32_t index);
 /* A region of memory for each thread, written by that thread on its processor, so that no page is the kernel's
    shared zero page and each lies on the thread's own memory node. */
 struct ceilings_memory;
-/* 0 or a negative errno. */
-int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, struct ceilings_memory **out);
+/* 0 or a negative errno. `cpus` write it, and so it lies on their nodes; jobs may run on others. `small_pages`: without huge
+   pages, which else are asked for. `chain_bytes` of each thread become a chain of pointers for loops of that order, and
+   nothing else can run; 0: none do. */
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint32_t small_pages, uint64_t chain_bytes,
+                        struct ceilings_memory **out);
+/* Makes the chain of another length. */
+int ceilings_memory_chain(struct ceilings_memory *, uint64_t chain_bytes);
+/* Where it begins, and its bytes, all threads together. */
+uint64_t ceilings_memory_place(const struct ceilings_memory *, uint64_t *bytes);
 void ceilings_memory_free(struct ceilings_memory *);
 
 struct ceilings_job {

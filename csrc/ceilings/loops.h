@@ -9,4 +9,17 @@
 extern const struct ceilings_loop ceilings_table[];
 extern const uint32_t ceilings_table_length;
 int ceilings_isa_usable(const struct ceilings_loop *);
+
+/* A line of a chain that leads through all lines of a thread's memory; `reached` of the first is where the last walk
+   ended, so that the next meets other lines. */
+struct ceilings_line {
+    struct ceilings_line *next, *reached;
+    uint64_t unused[6];
+};
+void ceilings_chain(struct ceilings_line *lines, uint64_t count);
+uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+#define PATTERN_ENTRIES                                                                                            \
+    {"random", "scalar", "", "f64", "r", "chain", 64, 0, 0, ceilings_chase},                                       \
+        {"strided", "scalar", "", "f64", "r", "stride", 64, 0, 0, ceilings_stride}
 #endif

@@ -170,6 +170,7 @@ const struct ceilings_loop ceilings_table[] = {
     {"2:1", MEMORY_ISA, "", "f64", "wrr", "in turn", CHUNK, 0, 0, memory_2_1},
     {"3:1", MEMORY_ISA, "", "f64", "wrrr", "in turn", CHUNK, 0, 0, memory_3_1},
     {"1:2", MEMORY_ISA, "", "f64", "wwr", "in turn", CHUNK, 0, 0, memory_1_2},
+    PATTERN_ENTRIES,
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 

@@ -17,6 +17,7 @@ enum { ALIGN = 2 << 20, SKEW = 33 * 64, SPINS_BEFORE_YIELD = 2000 };
 struct ceilings_memory {
     uint32_t threads;
     uint64_t bytes_each; /* whole huge pages */
+    uint64_t chain_bytes; /* of each thread, 0: there is no chain */
     char *base;
 };
 
@@ -131,7 +132,24 @@ static void fill(struct team *team, uint32_t thread, void *arg)
         part[i] = 1.0;
 }
 
-int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, struct ceilings_memory **out)
+int ceilings_memory_chain(struct ceilings_memory *memory, uint64_t chain_bytes)
+{
+    uint64_t count = chain_bytes / sizeof(struct ceilings_line);
+    if (count < 2 || chain_bytes > memory->bytes_each) return -EINVAL;
+    for (uint32_t thread = 0; thread < memory->threads; thread++)
+        ceilings_chain((struct ceilings_line *)(memory->base + thread * memory->bytes_each), count);
+    memory->chain_bytes = chain_bytes;
+    return 0;
+}
+
+uint64_t ceilings_memory_place(const struct ceilings_memory *memory, uint64_t *bytes)
+{
+    *bytes = memory->bytes_each * memory->threads;
+    return (uint64_t)(uintptr_t)memory->base;
+}
+
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint32_t small_pages, uint64_t chain_bytes,
+                        struct ceilings_memory **out)
 {
     struct ceilings_memory *memory = calloc(1, sizeof *memory);
     *out = NULL;
@@ -152,8 +170,11 @@ int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_ea
         munmap(map, (size_t)(memory->base - map));
     if (memory->base < map + ALIGN)
         munmap(memory->base + bytes, (size_t)(map + ALIGN - memory->base));
-    madvise(memory->base, bytes, MADV_HUGEPAGE); /* a wish: a ceiling with small pages is a few per cent lower */
+    /* Without huge pages to be had, the wish for them is not granted; ceilings_memory_place lets one look. */
+    madvise(memory->base, bytes, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     int status = run_team(threads, cpus, fill, memory);
+    if (!status && chain_bytes)
+        status = ceilings_memory_chain(memory, chain_bytes);
     if (status) {
         ceilings_memory_free(memory);
         return status;
@@ -250,6 +271,10 @@ static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop
     uint64_t streams = strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
     if (!streams)
         return 1;
+    if (!job->memory || (loop->run == ceilings_chase) != (job->memory->chain_bytes != 0))
+        return 0; /* pointers are no numbers to compute with */
+    if (loop->run == ceilings_chase)
+        return job->threads <= job->memory->threads && job->wrapped;
     if (!job->memory || job->threads > job->memory->threads || job->stream_bytes % loop->chunk_bytes)
         return 0;
     if (job->wrapped ? (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)

@@ -481,6 +481,7 @@ const struct ceilings_loop ceilings_table[] = {
     MEMORY_ENTRIES(sse, "SSE", "", 128, 0),
     NT_ENTRIES(sse, "SSE", "", 128, 0),
     MEMORY_ENTRIES(scalar, "scalar", "", 128, 0),
+    PATTERN_ENTRIES,
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from counteroof import ceilings, refresh
+from counteroof import ceiling_access, ceilings, refresh
 from counteroof.commands import BAD_INPUT, DONE, _machine, main
 from counteroof.machine import store, topology
-from counteroof.machine.model import Machine
+from counteroof.machine.model import Capacity, Ceiling, Machine, SweepPoint
 from tests import factories
 
 efforts: list[Any] = []
@@ -46,7 +46,29 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[int,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(topology, "detect", lambda: BARE)
     monkeypatch.setattr(ceilings, "measure", measure)
+    monkeypatch.setattr(ceiling_access, "swept", swept)
+    monkeypatch.setattr(ceiling_access, "measured", other_ways)
     return calls
+
+
+def swept(machine: Machine, progress: Any) -> Machine:
+    """Return a machine whose last cache holds less than its label."""
+    held = [
+        Capacity("L1", 49152, 1e-9),
+        Capacity("L2", None, 4e-9, "a reason"),
+        Capacity("L3", 3 << 20, 15e-9),
+    ]
+    return replace(machine, sweep=(SweepPoint(4096, 1e-9, 3e11),), capacities=tuple(held))
+
+
+def other_ways(
+    machine: Machine, threads: Sequence[int], progress: Any
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """Return what a measurement of random loads and of four threads would."""
+    random = factories.bandwidth("DRAM random", 0.5, note="64 MiB of memory, 126 ns a load")
+    return (random, factories.bandwidth("DRAM read", 41, threads=4)), (
+        "one memory node: no memory is remote",
+    )
 
 
 def threads_of(machine: Machine) -> list[int]:
@@ -160,4 +182,43 @@ def test_quick_takes_few_samples() -> None:
     assert main(["machine", "--quick"]) == DONE
     assert main(["machine", "--full"]) == DONE
     assert main(["machine"]) == DONE
-    assert efforts == [ceilings.QUICK, None, None]
+    assert efforts == [replace(ceilings.QUICK, patience=1.0), None, None]
+
+
+def test_full_says_what_the_caches_hold_and_what_other_ways_to_memory_reach(capsys: Captured) -> None:
+    assert main(["machine"]) == DONE
+    out = capsys.readouterr().out
+    assert "L1 holds 48 KiB of 48 KiB, 1.00 ns a load" in out
+    assert "L2 holds: unknown, a reason" in out
+    assert "L3 holds 3 MiB of 32 MiB, 15.0 ns a load" in out
+    assert "DRAM random: 500 MB/s" in out
+    assert "64 MiB of memory, 126 ns a load" in out
+    assert "DRAM read is saturated by 1 of 4 threads" in out
+    assert "note: access: one memory node: no memory is remote" in out
+    kept = _machine.known()
+    assert [one.name for one in kept.access] == ["DRAM random", "DRAM read"]
+    assert kept.capacities[2].bytes == 3 << 20
+
+
+def test_quick_keeps_what_a_full_measurement_found_of_the_caches() -> None:
+    assert main(["machine"]) == DONE
+    assert main(["machine", "--quick"]) == DONE
+    kept = _machine.known()
+    assert (len(kept.access), len(kept.sweep), len(kept.capacities)) == (2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("clocks", "line"),
+    [
+        ((3.24e9, 3.23e9), "clock while computing, 1 thread: 3.23 GHz with every instruction set"),
+        ((4.2e9, 2.1e9), "clock while computing, 1 thread: AVX2 4.20 GHz, AVX-512 2.10 GHz"),
+    ],
+)
+def test_the_clock_of_each_instruction_set_is_said_where_they_differ(
+    clocks: tuple[float, float], line: str
+) -> None:
+    peaks = [
+        factories.compute(f"f64 {isa} FMA", 50, "f64", isa, clock_hz=hz)
+        for isa, hz in zip(("AVX2", "AVX-512"), clocks, strict=True)
+    ]
+    assert line in _machine.description(replace(BARE, ceilings=tuple(peaks)))

@@ -12,6 +12,7 @@ import pytest
 
 from counteroof.ceiling_jobs import PRECISIONS
 from counteroof.errors import MachineError
+from counteroof.machine import sysfs
 from counteroof.machine.boundary import Boundary
 from counteroof.machine.loops import Loop, Team, loops
 from counteroof.machine.topology import placement
@@ -20,6 +21,10 @@ from tests.compiled import needs, shared
 
 EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
+OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
+BY_HAND = [one for one in USABLE if not one.of_lines]
+ENTRIES = [entry for entry in EVERY if ffi.string(entry.order) not in (b"chain", b"stride")]
+"""Those written in assembly."""
 Array = npt.NDArray[np.float64]
 
 
@@ -84,10 +89,11 @@ def test_loops_are_of_all_mixes() -> None:
 
 def test_write_allocate_follows_from_the_streams() -> None:
     memory = Boundary("dram", "DRAM", "memory")
-    moved = {loop.mix: loop.moved_bytes(memory) * 8 // loop.chunk_bytes for loop in USABLE if loop.streams}
+    moved = {loop.mix: loop.moved_bytes(memory) * 8 // loop.chunk_bytes for loop in OF_CHUNKS}
+    moved |= {loop.mix: loop.moved_bytes(memory) for loop in USABLE if loop.of_lines}
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
-    expected |= {"2:1 in place": 24}
+    expected |= {"2:1 in place": 24, "random": 64, "strided": 64}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -107,7 +113,7 @@ def test_conventions_say_what_a_byte_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
+    "loop", BY_HAND, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
 )
 @pytest.mark.parametrize("iterations", [1, 2, 7])
 def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> None:
@@ -116,9 +122,7 @@ def test_a_loop_reports_the_iterations_it_did(loop: Loop, iterations: int) -> No
     assert call(loop, iterations, 2**64 - 1, *arrays) == iterations
 
 
-@pytest.mark.parametrize(
-    "loop", [one for one in USABLE if one.streams], ids=lambda loop: f"{loop.isa} {loop.mix} {loop.order}"
-)
+@pytest.mark.parametrize("loop", OF_CHUNKS, ids=lambda loop: f"{loop.isa} {loop.mix} {loop.order}")
 def test_a_memory_loop_touches_its_chunks_and_no_more(loop: Loop) -> None:
     iterations = 5
     elements = iterations * loop.chunk_bytes // 8
@@ -170,7 +174,7 @@ def loop_body(entry: Any) -> list[Any]:
 
 
 @pytest.mark.x86_64
-@pytest.mark.parametrize("entry", EVERY, ids=text)
+@pytest.mark.parametrize("entry", ENTRIES, ids=text)
 def test_flops_claimed_are_those_of_the_instructions(entry: Any) -> None:
     flops = pytest.importorskip("counteroof.instrument.flops")
     counted = fused = 0
@@ -185,7 +189,7 @@ def test_flops_claimed_are_those_of_the_instructions(entry: Any) -> None:
 
 
 @pytest.mark.x86_64
-@pytest.mark.parametrize("entry", [one for one in EVERY if one.chunk_bytes], ids=text)
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.chunk_bytes], ids=text)
 def test_bytes_claimed_are_those_of_the_instructions(entry: Any) -> None:
     iced = pytest.importorskip("iced_x86")
     info = iced.InstructionInfoFactory()
@@ -244,6 +248,114 @@ def test_dot_products_and_half_precision_are_used_where_the_processor_has_them()
 def _flags() -> set[str]:
     with open("/proc/cpuinfo") as lines:
         return set(next(line for line in lines if line.startswith("flags")).split())
+
+
+# ---- loads of single lines ----
+
+LINE = 64
+
+
+def chained(lines: int) -> npt.NDArray[np.uint64]:
+    """Return lines that a chain leads through, as the team makes them."""
+    memory = aligned(lines * LINE // 8, 0).view(np.uint64)
+    with Team(placement(1), lines * LINE, chain_bytes=lines * LINE) as team:
+        size = ffi.new("uint64_t *")
+        start = int(lib.ceilings_memory_place(team._memory, size))
+        ctypes.memmove(memory.ctypes.data, start, lines * LINE)
+    moved = memory.ctypes.data - start  # the pointers of the copy, too
+    memory[::8] += np.uint64(moved % 2**64)
+    memory[1:2] += np.uint64(moved % 2**64)
+    return memory
+
+
+@pytest.mark.parametrize("lines", [2, 3, 1000])
+def test_a_chain_leads_through_every_line_and_back(lines: int) -> None:
+    memory = chained(lines)
+    seen = []
+    line = 0
+    for _ in range(lines):
+        seen.append(line)
+        line = (int(memory[8 * line]) - memory.ctypes.data) // LINE
+    assert line == 0
+    assert sorted(seen) == list(range(lines))
+    if lines == 1000:
+        steps = np.abs(np.diff(seen))
+        assert np.mean(steps <= 2) < 0.05, "no prefetcher could follow"
+
+
+def test_a_walk_goes_on_where_the_last_one_ended() -> None:
+    loop = next(one for one in USABLE if one.order == "chain")
+    lines = 1000
+    memory = chained(lines)
+    values = memory.view(np.float64)
+    assert call(loop, 300, 2**64 - 1, values) == 300
+    line = 0
+    for _ in range(300):
+        line = (int(memory[8 * line]) - memory.ctypes.data) // LINE
+    assert (int(memory[1]) - memory.ctypes.data) // LINE == line != 0
+    call(loop, 700, 2**64 - 1, values)
+    assert int(memory[1]) == memory.ctypes.data
+
+
+@needs("gcc")
+@pytest.mark.x86_64
+@pytest.mark.parametrize("mask", [2**64 - 1, 1023])
+def test_a_stride_goes_through_every_line_once(mask: int, tmp_path: Path) -> None:
+    pytest.importorskip("iced_x86")
+    from counteroof.cachesim.model import CacheModel
+    from counteroof.instrument.engine import Engine
+    from counteroof.machine.model import CacheLevel
+
+    sources = Path(__file__).resolve().parents[2] / "csrc"
+    library = ctypes.CDLL(str(shared(tmp_path, '#include "ceilings/patterns.c"', "-O2", f"-I{sources}")))
+    memory = aligned(4096 // 8, 0)
+    model = CacheModel((CacheLevel("L1", 32768, 8, 64, 1, "inclusive", False, "test"),))
+    model.add_array("memory", memory.ctypes.data, memory.nbytes)
+    frame = ffi.new("struct run_frame *")
+    for slot, value in enumerate((16, mask, memory.ctypes.data)):
+        frame.ints[slot] = value
+    with Engine("bytes", model.pointer) as engine:
+        address = ctypes.cast(library.ceilings_stride, ctypes.c_void_p).value
+        assert engine.call(address, frame)[0] == 16
+        engine.drain()
+    (array,) = [one for one in model.arrays() if one.name == "memory"]
+    assert array.dram_read_bytes == 16 * LINE
+
+
+def test_pointers_are_nothing_to_compute_with_and_numbers_nothing_to_follow() -> None:
+    chase = next(one for one in USABLE if one.order == "chain")
+    with Team(placement(1), 1 << 20, chain_bytes=1 << 20) as team:
+        with pytest.raises(MachineError, match="Invalid argument"):
+            team.run(a_loop("read"), 1, 1, stream_bytes=1 << 16, wrapped=True)
+        assert team.run(chase, 5, 2, stream_bytes=1 << 20, wrapped=True).iterations == (5, 5)
+        with pytest.raises(MachineError, match="a chain of pointers could not be run"):
+            team.chain(1 << 30)
+    with Team(placement(1), 1 << 20) as team, pytest.raises(MachineError, match="Invalid argument"):
+        team.run(chase, 1, 1, stream_bytes=1 << 16, wrapped=True)
+
+
+# ---- memory before anything is timed ----
+
+
+@pytest.mark.parametrize("small_pages", [False, True])
+def test_all_memory_is_written_before_it_is_read(small_pages: bool) -> None:
+    with Team(placement(1), 4 << 20, small_pages=small_pages) as team:
+        size = ffi.new("uint64_t *")
+        start = int(lib.ceilings_memory_place(team._memory, size))
+        values = np.frombuffer((ctypes.c_double * (size[0] // 8)).from_address(start))
+        assert set(values) == {1.0}  # the kernel's zero page would be zeros
+        assert team.huge_share() == 0.0 or not small_pages
+
+
+def test_the_share_of_huge_pages_is_read_of_the_stretch_alone(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    maps = (
+        "10000000-10400000 rw-p 00000000 00:00 0\nSize: 4096 kB\nAnonHugePages:  2048 kB\n"
+        "20000000-20400000 rw-p 00000000 00:00 0\nSize: 4096 kB\nAnonHugePages:  4096 kB\n"
+    )
+    (tmp_path / "proc/self/smaps").write_text(maps)
+    assert sysfs.huge_share(sysfs.Tree(tmp_path), 0x10000000, 4 << 20) == 0.5
+    assert sysfs.huge_share(sysfs.Tree(tmp_path / "nothing"), 0x10000000, 4 << 20) is None
 
 
 # ---- the threads that run them ----
@@ -310,7 +422,7 @@ def test_memory_that_cannot_be_had_is_an_error() -> None:
 def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The same table in a library of its own: the engine runs the package's own code natively."""
     sources = Path(__file__).resolve().parents[2] / "csrc"
-    code = '#include "ceilings/x86.c"'
+    code = '#include "ceilings/x86.c"\n#include "ceilings/patterns.c"\n'
     path = shared(tmp_path_factory.mktemp("loops"), code, "-O2", f"-I{sources}")
     library = ctypes.CDLL(str(path))
     return ffi.cast(
@@ -348,7 +460,7 @@ def executed(entry: Any, loop: Loop, iterations: int) -> tuple[int, int, int]:
 @needs("gcc")
 @pytest.mark.x86_64
 @pytest.mark.parametrize(
-    "loop", USABLE, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
+    "loop", BY_HAND, ids=lambda loop: f"{loop.isa} {loop.precision} {loop.mix} {loop.order}"
 )
 def test_what_the_engine_counts_is_what_the_ceiling_claims(loop: Loop, table: Any) -> None:
     entry = table[loop.index]

@@ -1,0 +1,259 @@
+"""What else is measured of the way to memory: load time over size, random lines, strides, pages, nodes.
+
+These bind no kernel by themselves, so they are no ceilings: they say what a cache really holds, what a way of
+access costs, and how many threads the memory needs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from . import units
+from .ceiling_jobs import SKEW_BYTES, Job, dram_bytes, memory_jobs, stream_bytes
+from .ceilings import QUICK, Effort, Progress, ceiling, measure_jobs
+from .errors import MachineError
+from .machine import clock, sweep, sysfs, topology
+from .machine.boundary import Boundary, boundaries
+from .machine.loops import Loop, Team, loops
+from .machine.model import Ceiling, Machine, SweepPoint
+
+SATURATED = 0.95
+"""From this part of the most that any number of threads reaches, more threads do not help."""
+BRIEF = Effort(rounds=4, budget=0.2, patience=0.1, samples=4, last_cache_times=4)
+
+_HOPS = 8192
+_WALKS = 5
+_CHAIN_SAMPLES = 16
+_MANY_NODES = 4
+
+
+def swept(machine: Machine, progress: Progress | None = None) -> Machine:
+    """Return ``machine`` with the time of a load over the size of the working set, and what follows of it."""
+    chase = _loop("random")
+    read = max((one for one in loops() if one.mix == "read"), key=lambda one: one.chunk_bytes)
+    sizes = sweep.sizes(machine.caches, _room())
+    cpus = topology.placement(1)
+    seconds: dict[int, float] = {}
+    with Team(cpus, sizes[-1], chain_bytes=sizes[-1]) as team:
+        for number, size in enumerate(sizes):
+            team.chain(size)
+            seconds[size] = _hop_seconds(team, chase, size)
+            if progress is not None:
+                progress(number + 1, len(sizes), f"loads of {units.binary_bytes(size)}")
+    rates: dict[int, float] = {}
+    with Team(cpus, sizes[-1] + SKEW_BYTES) as team:
+        for size in sizes:
+            if size & (size - 1) == 0 and size >= 2 * read.chunk_bytes:
+                (found,) = measure_jobs(
+                    team, [Job("read", read, boundaries(machine.caches)[0], size, wrapped=True)], QUICK
+                )
+                rates[size] = found.value
+    points = tuple(SweepPoint(size, seconds[size], rates.get(size)) for size in sizes)
+    return replace(machine, sweep=points, capacities=sweep.capacities(points, machine.caches))
+
+
+def _hop_seconds(team: Team, chase: Loop, size: int) -> float:
+    """Return the seconds of a load of a chain that was walked once through before."""
+    lines = size // chase.chunk_bytes
+    samples = team.run(
+        chase, _HOPS, _WALKS, stream_bytes=size, wrapped=True, warmups=1 + min(lines, 1 << 20) // _HOPS
+    )
+    return min(took / done for took, done in zip(samples.seconds, samples.iterations, strict=True))
+
+
+def _loop(mix: str) -> Loop:
+    return next(one for one in loops() if one.mix == mix)
+
+
+def _room() -> int | None:
+    """Return the bytes that may be taken, or ``None`` if nothing tells."""
+    free = sysfs.available_memory(sysfs.Tree(Path("/")))
+    return None if free is None else free // 3
+
+
+# ---- patterns and pages ----
+
+
+def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, ...]:
+    """Return random and strided loads at each level that whole lines come from, DRAM first."""
+    *inner, memory = boundaries(machine.caches)
+    jobs = []
+    for mix in ("random", "strided"):
+        loop = _loop(mix)
+        size = 1 << (bytes_each.bit_length() - 1)
+        note = f"{units.binary_bytes(size * threads)} of memory"
+        jobs.append(_pattern_job(f"{memory.name} {mix}", loop, memory, size, note))
+        for cache, boundary in reversed(list(zip(machine.caches[1:], inner[1:], strict=True))):
+            room = stream_bytes(machine, cache, threads, 1)
+            if room is not None:
+                note = f"{units.binary_bytes(room)} a thread"
+                jobs.append(_pattern_job(f"{boundary.name} {mix}", loop, boundary, room, note))
+    return tuple(jobs)
+
+
+def _pattern_job(name: str, loop: Loop, boundary: Boundary, size: int, note: str) -> Job:
+    # a sample goes all the way round: less of it would be less of a working set
+    iterations = max(size // loop.chunk_bytes, _HOPS)
+    return Job(name, loop, boundary, size, wrapped=True, iterations=iterations, note=note)
+
+
+def patterns(machine: Machine, threads: int) -> list[Ceiling]:
+    """Return what loads of random lines, each waiting for the one before, and of every fourth line reach."""
+    cpus = topology.placement(threads)
+    bytes_each = max(sweep.TIMES_LAST * machine.caches[-1].bytes // threads, 4 << 20)
+    jobs = pattern_jobs(machine, threads, bytes_each)
+    found = [_random(cpus, job) for job in jobs if job.loop.mix == "random"]
+    strided = [job for job in jobs if job.loop.mix == "strided"]
+    with Team(cpus, max(job.memory_bytes for job in strided)) as team:
+        found += measure_jobs(team, strided, BRIEF)
+    return found
+
+
+def _random(cpus: Sequence[int], job: Job) -> Ceiling:
+    with Team(cpus, job.stream_bytes, chain_bytes=job.stream_bytes) as team:
+        samples = team.run(
+            job.loop,
+            _HOPS,  # the chain goes on where the last sample ended
+            _CHAIN_SAMPLES,
+            stream_bytes=job.stream_bytes,
+            wrapped=True,
+            warmups=1 + job.stream_bytes // job.loop.chunk_bytes // _HOPS,
+            probe_operations=clock.PROBE_OPERATIONS,
+        )
+    hop = len(cpus) * min(took / done for took, done in zip(samples.seconds, samples.iterations, strict=True))
+    note = f"{job.note}, {units.seconds(hop)} a load"
+    return ceiling(replace(job, note=note), samples, len(cpus))
+
+
+def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
+    """Return DRAM bandwidths with the smallest pages, beside which those with huge pages stand."""
+    cpus = topology.placement(threads)
+    jobs = _dram_jobs(machine, threads, ("read", "triad"))
+    size = units.binary_bytes(os.sysconf("SC_PAGESIZE"))
+    jobs = [replace(job, name=f"{job.name}, {size} pages") for job in jobs]
+    with Team(cpus, max(job.memory_bytes for job in jobs), small_pages=True) as team:
+        share = team.huge_share()
+        found = measure_jobs(team, jobs, BRIEF)
+    if share:
+        note = f"{units.percent(share)} of it on huge pages all the same"
+        found = [replace(one, note=f"{one.note}; {note}") for one in found]
+    return found
+
+
+def _dram_jobs(machine: Machine, threads: int, mixes: Iterable[str]) -> list[Job]:
+    each = dram_bytes(machine, threads, BRIEF.last_cache_times, sysfs.available_memory(sysfs.Tree(Path("/"))))
+    wanted = set(mixes)
+    jobs = memory_jobs(machine, threads, each // threads, loops())
+    return [job for job in jobs if job.loop.mix in wanted and job.boundary == boundaries(machine.caches)[-1]]
+
+
+# ---- threads ----
+
+
+def thread_counts(most: int) -> tuple[int, ...]:
+    """Return the numbers of threads to try: powers of two, what is half-way between, and all."""
+    counts = {1, most}
+    step = 1
+    while step <= most:
+        counts |= {step, step * 3 // 2}
+        step *= 2
+    return tuple(sorted(count for count in counts if count <= most))
+
+
+def scaling(machine: Machine, most: int) -> list[Ceiling]:
+    """Return DRAM bandwidths with 1 to ``most`` threads, without those that are ceilings already."""
+    found: list[Ceiling] = []
+    there = {(one.name, one.threads) for one in machine.ceilings}
+    for count in thread_counts(most):
+        jobs = _dram_jobs(machine, count, ("read", "triad"))
+        jobs = [job for job in jobs if (job.name, count) not in there]
+        if jobs:
+            with Team(topology.placement(count), max(job.memory_bytes for job in jobs)) as team:
+                found += measure_jobs(team, jobs, BRIEF)
+    return found
+
+
+def saturation(machine: Machine, name: str) -> tuple[int, int] | None:
+    """Return from how many threads on the memory gives no more, and the most that were tried.
+
+    ``None`` if only one number of threads was measured.
+    """
+    rates = {one.threads: one.value for one in (*machine.access, *machine.ceilings) if one.name == name}
+    if len(rates) < 2:
+        return None
+    enough = SATURATED * max(rates.values())
+    return min(count for count, rate in rates.items() if rate >= enough), max(rates)
+
+
+# ---- nodes ----
+
+
+def node_pairs(nodes: Mapping[int, Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    """Return from which node which memory is read: all pairs of few nodes, of many the own and one other."""
+    numbers = list(nodes)
+    if len(numbers) < 2:
+        return ()
+    if len(numbers) <= _MANY_NODES:
+        return tuple((one, other) for one in numbers for other in numbers)
+    nexts = [*numbers[1:], numbers[0]]
+    return tuple(
+        pair for one, other in zip(numbers, nexts, strict=True) for pair in ((one, one), (one, other))
+    )
+
+
+def node_bandwidths(
+    machine: Machine, nodes: Mapping[int, Sequence[int]], allowed: Iterable[int]
+) -> list[Ceiling]:
+    """Return what one thread a core of a node reads from each node's memory.
+
+    Raises
+    ------
+    MachineError
+        If memory is refused.
+    """
+    usable = set(allowed)
+    mine = {node: sorted(usable & set(cpus)) for node, cpus in nodes.items()}
+    mine = {node: cpus for node, cpus in mine.items() if cpus}
+    found: list[Ceiling] = []
+    for node, home in node_pairs(mine):
+        cpus = topology.placement(min(len(mine[node]), len(mine[home])), allowed=mine[node])
+        homes = topology.placement(len(cpus), allowed=mine[home])
+        jobs = _dram_jobs(machine, len(cpus), ("read",))
+        where = "its own memory" if node == home else f"memory of node {home}"
+        jobs = [replace(job, name=f"{job.name}, node {node} from {where}") for job in jobs]
+        with Team(cpus, max(job.memory_bytes for job in jobs), home=homes) as team:
+            found += measure_jobs(team, jobs, BRIEF)
+    return found
+
+
+def measured(
+    machine: Machine, threads: Sequence[int], progress: Progress | None = None
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """Return everything of this module but the sweep, and what is to be said of it."""
+    tree = sysfs.Tree(Path("/"))
+    allowed = os.sched_getaffinity(0)
+    nodes = sysfs.nodes(tree)
+    steps: list[tuple[str, Callable[[], list[Ceiling]]]] = []
+    for count in threads:
+        steps.append(("random and strided loads", partial(patterns, machine, count)))
+        steps.append(("small pages", partial(small_pages, machine, count)))
+    steps.append(("numbers of threads", partial(scaling, machine, len(allowed))))
+    steps.append(("memory nodes", partial(node_bandwidths, machine, nodes, allowed)))
+    found: list[Ceiling] = []
+    notes: list[str] = []
+    for number, (what, measure) in enumerate(steps):
+        if progress is not None:
+            progress(number, len(steps), what)
+        try:
+            found += measure()
+        except MachineError as error:
+            notes.append(f"{what}: {error}")
+    if len(nodes) == 1:
+        notes.append("one memory node: no memory is remote")
+    elif not nodes:
+        notes.append("memory nodes are unknown (/sys does not show them): remote memory was not measured")
+    return tuple(found), tuple(notes)

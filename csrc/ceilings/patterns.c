@@ -1,0 +1,54 @@
+/* Loops that do not go from one line to the next: a chain of pointers, and strides. Plain C, since they wait for memory
+   and not for instructions; the empty asm statements keep every load. */
+#include "ceilings/loops.h"
+
+enum { LINE = 64, STRIDE_LINES = 4 };
+
+uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    struct ceilings_line *first = (struct ceilings_line *)a, *line = first->reached;
+    (void)mask, (void)b, (void)c;
+    for (uint64_t i = 0; i < iterations; i++) {
+        line = line->next;
+        __asm__ volatile("" : "+r"(line));
+    }
+    first->reached = line;
+    return iterations;
+}
+
+uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    uint64_t bytes = iterations * LINE, turn = mask < bytes ? mask + 1 : bytes, at = 0, first = 0;
+    (void)b, (void)c;
+    for (uint64_t i = 0; i < iterations; i++) {
+        double value = *(double *)((char *)a + first + at);
+#if defined(__x86_64__)
+        __asm__ volatile("" : : "x"(value));
+#elif defined(__aarch64__)
+        __asm__ volatile("" : : "w"(value));
+#else
+        __asm__ volatile("" : : "f"(value));
+#endif
+        at += STRIDE_LINES * LINE;
+        if (at >= turn) { /* the next of the lines that were passed over */
+            at = 0;
+            first = (first + LINE) % (STRIDE_LINES * LINE);
+        }
+    }
+    return iterations;
+}
+
+/* Sattolo's shuffle: one cycle through all lines. xorshift64 (Marsaglia 2003) with a fixed seed. */
+void ceilings_chain(struct ceilings_line *lines, uint64_t count)
+{
+    uint64_t random = 88172645463325252u;
+    for (uint64_t i = 0; i < count; i++) lines[i].next = &lines[i];
+    for (uint64_t i = count; i-- > 1;) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        uint64_t other = random % i;
+        struct ceilings_line *kept = lines[i].next;
+        lines[i].next = lines[other].next;
+        lines[other].next = kept;
+    }
+    lines[0].reached = lines;
+}
