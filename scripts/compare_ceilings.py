@@ -3,16 +3,17 @@
 
 Needs Debian's ``likwid`` and PyPI's ``carm-roofline``; what is missing is said and left out. Bytes are those
 that instructions load and store, as both tools count them: write-allocates are in nobody's. Each repeat
-measures one after the other, on the same processors with the same working set; of a repeat, ours is the best
-short sample, as a ceiling is. The medians of all repeats are compared, misses are printed first, and the exit
-code is 1 if there is one. While other programs run, the medians of the two tools suffer more than ours: then
-the column of the best repeats says more.
+measures one after the other, with one thread and with two, on the same processors with the same working set;
+of a repeat, ours is the best short sample, as a ceiling is. The medians of all repeats are compared, misses
+are printed first, and the exit code is 1 if there is one. While other programs run, the medians of the two
+tools suffer more than ours: then the column of the best repeats says more.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import statistics
@@ -70,6 +71,7 @@ class Row:
     precision: str = "f64"
     jobs: tuple[Job, ...] = ()
     likwid: tuple[str, ...] = ()
+    threads: int = 1
     rates: dict[str, list[float]] = field(default_factory=dict)
     """By who reached it, a rate for each repeat."""
 
@@ -118,7 +120,7 @@ def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: 
                     for kernel in kernels.split()
                     for suffix in ("", "_fma")
                 )
-                yield Row("bandwidth", level, mix, isa, jobs=tuple(jobs), likwid=names)
+                yield Row("bandwidth", level, mix, isa, jobs=tuple(jobs), likwid=names, threads=threads)
         for precision in ("f64", "f32", "bf16", "int8"):
             loops_here = {m: alike[0] for (m, i, p), alike in there.items() if (i, p) == (isa, precision)}
             sp = "_sp" if precision == "f32" else ""
@@ -127,7 +129,7 @@ def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: 
                 kernels_of["ADD+MUL 1:1"] = f"peakflops{sp}{LIKWID_ISA[isa]}"
                 names = (kernels_of[mix],) if mix in kernels_of and precision in ("f64", "f32") else ()
                 jobs = [Job(mix, loops_here[mix])] if mix in loops_here else []
-                yield Row("compute", "", mix, isa, precision, tuple(jobs), names)
+                yield Row("compute", "", mix, isa, precision, tuple(jobs), names, threads)
 
 
 def _memory_job(loop: Loop, level: str, size: int, threads: int) -> Job:
@@ -138,7 +140,7 @@ def _memory_job(loop: Loop, level: str, size: int, threads: int) -> Job:
     return Job(f"{level} {loop.mix}", loop, INSTRUCTIONS, size, iterations=window)
 
 
-def measure_ours(team: Team, row: Row, threads: int) -> None:
+def measure_ours(team: Team, row: Row) -> None:
     """Add the best short sample of the best of our loops."""
     found = measure_jobs(team, row.jobs, QUICK)
     if found:
@@ -249,7 +251,8 @@ def _carm_line(table: dict[tuple[str, str, str, str], Row], found: dict[str, obj
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
+    most = len(os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=int, nargs="+", default=(1, 2) if most > 1 else (1,))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
         "--seconds",
@@ -261,28 +264,33 @@ def main() -> int:
     parser.add_argument("--levels", nargs="*", choices=LEVELS, default=LEVELS)
     parser.add_argument("--isas", nargs="+", choices=tuple(CARM_ISA), default=tuple(CARM_ISA))
     arguments = parser.parse_args()
-    machine, threads = topology.detect(), arguments.threads
+    machine = topology.detect()
     present = {loop.isa for loop in loops()}
     isas = [isa for isa in arguments.isas if isa in present]
     levels = [one for one in arguments.levels if one == "DRAM" or one in {c.name for c in machine.caches}]
-    table = {row.key: row for row in rows(machine, levels, isas, threads)}
+    tables = {
+        threads: {row.key: row for row in rows(machine, levels, isas, threads)}
+        for threads in arguments.threads
+    }
     known: set[str] = set()
     if shutil.which("likwid-bench"):
         listing = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
         known = {line.partition(" ")[0] for line in listing.splitlines()}
-    cpus = topology.placement(threads)
-    room = max((job.memory_bytes for row in table.values() for job in row.jobs), default=0) + SKEW_BYTES
     try:
         for repeat in range(arguments.repeats):
-            with Team(cpus, room) as team:
-                for row in table.values():
-                    measure_ours(team, row, threads)
-                    measure_likwid(row, known, cpus, arguments.seconds)
-            measure_carm(table, levels, isas, threads, arguments.seconds)
+            for threads, table in tables.items():
+                cpus = topology.placement(threads)
+                jobs = [job for row in table.values() for job in row.jobs]
+                room = max((job.memory_bytes for job in jobs), default=0) + SKEW_BYTES
+                with Team(cpus, room) as team:
+                    for row in table.values():
+                        measure_ours(team, row)
+                        measure_likwid(row, known, cpus, arguments.seconds)
+                measure_carm(table, levels, isas, threads, arguments.seconds)
             print(f"repeat {repeat + 1} of {arguments.repeats} done", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted: of the last repeat not everything is there", file=sys.stderr)
-    return report(list(table.values()))
+    return report([row for table in tables.values() for row in table.values()])
 
 
 def report(found: Sequence[Row]) -> int:
@@ -291,13 +299,14 @@ def report(found: Sequence[Row]) -> int:
         (row for row in found if row.of("median")), key=lambda row: row.ratio() / ENOUGH[row.kind]
     )
     misses = [row for row in compared if row.ratio() < ENOUGH[row.kind]]
-    line = "{:6}{:>6} {:>6}  {:5}{:13}{:9}{:6}{:>14}{:>14}  {}"
-    print(line.format("", "median", "best", "", "mix", "ISA", "", "ours", "best peer", ""))
+    line = "{:6}{:>6} {:>6}  {:5}{:13}{:9}{:6}{:>3}{:>14}{:>14}  {}"
+    print(line.format("", "median", "best", "", "mix", "ISA", "", "thr", "ours", "best peer", ""))
     for row in compared:
         ours, peer, theirs = row.of("median") or (0.0, "", 0.0)
         rate = units.bandwidth if row.kind == "bandwidth" else units.flop_rate
         ratios = (f"{row.ratio(one):.3f}" for one in ("median", "best"))
-        print(line.format("MISS" if row in misses else "", *ratios, *row.key, rate(ours), rate(theirs), peer))
+        where = *row.key, row.threads
+        print(line.format("MISS" if row in misses else "", *ratios, *where, rate(ours), rate(theirs), peer))
     alone = [row for row in found if "counteroof" not in row.rates and row.rates]
     for row in alone:
         print(f"no loop of ours: {' '.join(part for part in row.key if part)}")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import BadInput
 from . import DONE
+
+if TYPE_CHECKING:
+    from ..machine.model import Machine
 
 
 @click.command(
@@ -19,6 +23,7 @@ from . import DONE
   counteroof machine --threads 1 --threads 2 --out machine.json
   counteroof machine --quick --json
   counteroof machine --mix 2:1
+  counteroof machine --pictures roofs
   counteroof machine --show"""
 )
 @click.option(
@@ -50,6 +55,12 @@ from . import DONE
 @click.option(
     "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the machine file here too."
 )
+@click.option(
+    "--pictures",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Draw the roofs alone, and what the caches hold, into this folder.",
+)
 def command(
     threads: tuple[int, ...],
     ratios: tuple[str, ...],
@@ -57,6 +68,7 @@ def command(
     as_json: bool,
     show: bool,
     out: Path | None,
+    pictures: Path | None,
 ) -> int:
     """Measure this machine's ceilings.
 
@@ -85,4 +97,24 @@ def command(
         except OSError as error:
             raise BadInput(f"cannot write {out}: {error.strerror}") from None
         click.echo(f"written: {out}", err=as_json)
+    if pictures is not None:
+        click.echo("written: " + ", ".join(map(str, _draw(machine, pictures))), err=as_json)
     return DONE
+
+
+def _draw(machine: Machine, folder: Path) -> list[Path]:
+    """Draw the roofs without kernels, and the sweep if there is one; return the files."""
+    from datetime import UTC, datetime
+
+    from .. import __version__
+    from ..plot import roofline, sweep
+    from ..results import Results
+    from . import _files
+
+    roofs = Results(datetime.now(UTC).isoformat(timespec="seconds"), __version__, machine, ())
+    folder = _files.folder(folder)
+    written = list(_files.drawn(folder, lambda scratch: roofline.save(roofs, scratch, "roofs")))
+    if machine.sweep:
+        formats = roofline.USUAL
+        written += _files.drawn(folder, lambda scratch: sweep.save(machine, scratch, "sweep", formats))
+    return written

@@ -222,3 +222,19 @@ def test_the_clock_of_each_instruction_set_is_said_where_they_differ(
         for isa, hz in zip(("AVX2", "AVX-512"), clocks, strict=True)
     ]
     assert line in _machine.description(replace(BARE, ceilings=tuple(peaks)))
+
+
+def test_the_roofs_alone_and_the_sweep_are_drawn(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["machine", "--pictures", str(tmp_path / "here")]) == DONE
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == [
+        "roofs.png",
+        "roofs.svg",
+        "sweep.png",
+        "sweep.svg",
+    ]
+    assert "written: " in capsys.readouterr().out
+
+
+def test_without_a_sweep_the_roofs_are_drawn_all_the_same(tmp_path: Path) -> None:
+    assert main(["machine", "--quick", "--pictures", str(tmp_path)]) == DONE
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"roofs"}
