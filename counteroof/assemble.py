@@ -74,6 +74,7 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         cache=spec.cache,
         params=result.params,
         seconds=seconds.median if seconds is not None else None,
+        clock_hz=result.clock_hz,
         declared_flops=declared.flops,
         declared_bytes=declared.bytes,
         flops_formula=_text(spec.declared.flops),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,6 +22,12 @@ ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
 PRECISIONS = ("f64", "f32", "f16", "bf16", "int8")
 DRAM_MIXES = ("read", "store", "copy", "triad", "update", "store NT", "copy NT", "triad NT")
 CACHE_MIXES = ("read", "store", "update", "copy", "triad", "2:1 in place")
+WALK = "walk"
+"""Lines in a small page each, which no prefetcher brings, as of a column of a matrix with long rows."""
+
+WALK_LINES = (1024, 2048, 4096)
+"""How many of them: each page needs an entry of the buffers that translate addresses."""
+
 RATIOS = {
     "1:0": ("read",),
     "0:1": ("store",),
@@ -60,7 +66,7 @@ class Job:
     @property
     def memory_bytes(self) -> int:
         """What each thread needs for it."""
-        return len(self.loop.streams) * (self.stream_bytes + SKEW_BYTES)
+        return len(self.loop.streams) * (self.loop.apart * self.stream_bytes + SKEW_BYTES)
 
 
 def mixes_of(ratios: Iterable[str]) -> tuple[str, ...]:
@@ -106,7 +112,19 @@ def memory_jobs(
                     note = f"{units.binary_bytes(size * len(loop.streams))} a thread"
                     note += f", {loop.order}" if len(alike) > 1 else ""
                     jobs.append(Job(f"{boundary.name} {mix}", loop, boundary, size, wrapped=True, note=note))
+    if WALK in by_mix and len(inner) > 1:
+        jobs += _walks(machine, by_mix[WALK][0], inner[1])
     return tuple(jobs)
+
+
+def _walks(machine: Machine, loop: Loop, boundary: Boundary) -> Iterator[Job]:
+    """Return walks over lines that the first cache cannot hold and the second can."""
+    first, second = machine.caches[:2]
+    for lines in WALK_LINES:
+        size = lines * loop.chunk_bytes
+        if first.bytes < size <= second.bytes * 3 // 4:
+            name, note = f"{boundary.name} {WALK} {lines}", f"{lines} lines in as many pages"
+            yield Job(name, loop, boundary, size, wrapped=True, note=note)
 
 
 def _widest(available: Iterable[Loop]) -> dict[str, list[Loop]]:

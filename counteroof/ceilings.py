@@ -17,6 +17,7 @@ from pathlib import Path
 from . import units
 from .ceiling_jobs import (
     DRAM_MIXES,
+    WALK,
     Job,
     best_of,
     compute_jobs,
@@ -125,8 +126,7 @@ def measure(
                 room = f"{cache.name} has no room of its own for {_threads(count)}"
                 notes.append(f"{_NOTE}{room}: its roof is not measured")
     for count, memory, compute in plans:
-        with Team(placements[count], _memory(memory)) as team:
-            found = measure_jobs(team, memory + compute, effort, steps)
+        found = _measured(placements[count], memory + compute, effort, steps)
         ceilings += [one for one in found if one.kind == "bandwidth"]
         ceilings += roofs([one for one in found if one.kind == "compute"])
     ceilings.sort(key=lambda one: one.threads)
@@ -181,9 +181,8 @@ def remeasure(
         wanted = {one.name: one for one in again if one.threads == count}
         jobs = [job for job in _jobs(machine, count, wanted.values(), QUICK) if job.name in wanted]
         effort = replace(QUICK, budget=seconds * len(wanted) / len(again))
-        with Team(topology.placement(count), _memory(jobs)) as team:
-            for ceiling in measure_jobs(team, jobs, effort):
-                fresh[ceiling.name, count] = ceiling
+        for ceiling in _measured(topology.placement(count), jobs, effort):
+            fresh[ceiling.name, count] = ceiling
     missing = sorted(one.name for one in again if (one.name, one.threads) not in fresh)
     if missing:
         raise MachineError(f"these ceilings cannot be measured on this machine: {', '.join(missing)}")
@@ -208,8 +207,7 @@ def measure_again(
     steps.total = sum(effort.rounds * len({job.name for job in jobs}) for _, jobs in plans)
     found: list[Ceiling] = []
     for count, jobs in plans:
-        with Team(topology.placement(count), _memory(jobs)) as team:
-            found += measure_jobs(team, jobs, effort, steps)
+        found += _measured(topology.placement(count), jobs, effort, steps)
     best = best_of(machine.ceilings, found)
     memory = [one for one in best if one.kind == "bandwidth"]
     compute = roofs([one for one in best if one.kind == "compute"])
@@ -226,6 +224,19 @@ def _jobs(machine: Machine, threads: int, wanted: Iterable[Ceiling], effort: Eff
         each = dram_bytes(machine, threads, effort.last_cache_times, free) // threads
     mixes = [one.mix for one in machine.ceilings if one.kind == "bandwidth" and one.threads == threads]
     return [*memory_jobs(machine, threads, each, available, mixes), *compute_jobs(available)]
+
+
+def _measured(
+    cpus: Sequence[int], jobs: Sequence[Job], effort: Effort, steps: _Steps | None = None
+) -> list[Ceiling]:
+    """Return the ceilings of these jobs; walks are about small pages, the others have huge ones."""
+    found: list[Ceiling] = []
+    for walks in (False, True):
+        some = [job for job in jobs if (job.loop.mix == WALK) == walks]
+        if some:
+            with Team(cpus, _memory(some), small_pages=walks) as team:
+                found += measure_jobs(team, some, effort, steps)
+    return found
 
 
 def _memory(jobs: Sequence[Job]) -> int:

@@ -59,7 +59,7 @@ def _wider(facts: Facts, rule: str, classes: list[FlopClass], how: str) -> Itera
         facts.machine.ceilings,
         facts.threads,
     )
-    gain = _gain(facts, now, then)
+    gain = _gain(facts, now, then, lanes=True)
     if gain is None:
         return
     isa = ", ".join(sorted({_isa(facts, width) for width in widest.values()}))
@@ -220,31 +220,34 @@ def lanes_off(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _gain(facts: Facts, now: float | None, then: float | None) -> Gain | None:
+def _gain(facts: Facts, now: float | None, then: float | None, *, lanes: bool = False) -> Gain | None:
     """Return the gain of faster arithmetic: by the ratio of the roofs, as far as memory allows.
 
-    Of the time measured no more can be saved than the arithmetic can take, each operation waiting for the one
-    before it; where an index asks for lines, no more than it takes without waiting.
+    Of the time measured no more can be saved than the arithmetic takes: what its chains demand or, where they
+    are not known, what it would take if each operation waited for the one before it. With ``lanes``, several
+    chains run side by side as well.
     """
     if not now or not then:
         return None
-    changed = replace(facts.demand, compute=then)
+    chains = facts.chain_seconds
+    changed = replace(facts.demand, compute=then, chains=chains * then / now if lanes and chains else chains)
     least = facts.least_seconds(changed)
     if least is None:
         return None
     if facts.seconds is None:
         before = max(facts.least_seconds(facts.demand) or 0.0, now)
         return facts.worth(before / least, least)
-    longest = (
-        now if _scattered(facts) else waiting_seconds(_counted(facts), facts.machine.ceilings, facts.threads)
-    )
-    taken = min(facts.seconds, max(longest or facts.seconds, now))
-    saved = taken * (1 - then / now)
+    longest = max(chains, now) if chains is not None else _waiting(facts, now)
+    saved = min(facts.seconds, longest) - (longest * then / now if lanes else max(then, chains or 0.0))
     return facts.worth(facts.seconds / max(least, facts.seconds - saved), least)
 
 
-def _scattered(facts: Facts) -> bool:
-    return any(one.rule == SCATTERED for rule in (fetched_again, cache_traffic) for one in rule(facts))
+def _waiting(facts: Facts, now: float) -> float:
+    """Return how long the arithmetic takes at most; where an index asks for lines, without waiting."""
+    if any(one.rule == SCATTERED for rule in (fetched_again, cache_traffic) for one in rule(facts)):
+        return now
+    longest = waiting_seconds(_counted(facts), facts.machine.ceilings, facts.threads)
+    return max(longest if longest is not None else facts.seconds or now, now)
 
 
 def _counted(facts: Facts) -> list[FlopClass]:

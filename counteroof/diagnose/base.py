@@ -29,20 +29,22 @@ PACED = 0.5
 LINES_OFF = 4096
 """Bytes by which a claim may be off whatever its size: the ends of arrays share lines and pages."""
 
-_READ_SHARE = {
-    "read": 1.0,
-    "3:1": 4 / 5,
-    "2:1": 3 / 4,
-    "triad": 3 / 4,
-    "copy": 2 / 3,
-    "1:2": 3 / 5,
-    "update": 1 / 2,
-    "store": 1 / 2,
-    "triad NT": 2 / 3,
-    "copy NT": 1 / 2,
-    "store NT": 0.0,
+_SHARES = {
+    "read": (1.0, 0.0, 0.0),
+    "3:1": (3 / 5, 1 / 5, 1 / 5),
+    "2:1": (1 / 2, 1 / 4, 1 / 4),
+    "triad": (1 / 2, 1 / 4, 1 / 4),
+    "copy": (1 / 3, 1 / 3, 1 / 3),
+    "1:2": (1 / 5, 2 / 5, 2 / 5),
+    "2:1 in place": (2 / 3, 0.0, 1 / 3),
+    "update": (1 / 2, 0.0, 1 / 2),
+    "store": (0.0, 1 / 2, 1 / 2),
+    "triad NT": (2 / 3, 0.0, 0.0),
+    "copy NT": (1 / 2, 0.0, 0.0),
+    "store NT": (0.0, 0.0, 0.0),
 }
-"""Share of reads, write-allocates among them, in the bytes that each loop of the ceilings moves."""
+"""Of the bytes that each loop of the ceilings moves: lines read for loads, lines read for stores, and lines
+written from the caches; the rest goes around them."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +112,19 @@ class Size:
 class Demand:
     """What one call asks of the machine; bytes that are not known are ``None``.
 
-    ``non_temporal`` is the part of ``write`` that goes around the caches; ``compute`` are the least seconds
-    of the arithmetic, as compiled.
+    ``allocated`` is the part of ``read`` that stores cause, ``non_temporal`` the part of ``write`` that goes
+    around the caches; ``compute`` are the least seconds of the arithmetic, as compiled, and ``chains`` those
+    in which passes of loops wait for each other.
     """
 
     read: float | None = None
     write: float | None = None
+    allocated: float = 0.0
     non_temporal: float = 0.0
     l2_l3: float | None = None
     l1_l2: float | None = None
     compute: float | None = None
+    chains: float | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,7 @@ class Facts:
     cache: str = "warm"
     params: Mapping[str, float | int] = field(default_factory=dict)
     seconds: float | None = None
+    clock_hz: float | None = None
     declared_flops: float | None = None
     declared_bytes: float | None = None
     flops_formula: str | None = None
@@ -206,6 +212,13 @@ class Facts:
         """Whether no or hardly any bytes reach memory."""
         return self.placement is not None and self.placement.no_dram_traffic
 
+    @property
+    def chain_seconds(self) -> float | None:
+        """Seconds that the loops demand whose passes wait for each other; ``None`` if that is not known."""
+        if self.counted is None or self.counted.latencies is None or not self.clock_hz:
+            return None
+        return sum(one.demanded_cycles for one in self.counted.chains) / self.clock_hz
+
     @cached_property
     def demand(self) -> Demand:
         """What a call asks of the machine now."""
@@ -214,7 +227,7 @@ class Facts:
         if counted is not None:
             compute = arithmetic_seconds(counted.flops_by, self.machine.ceilings, self.threads)
         if traffic is None:
-            return Demand(compute=compute)
+            return Demand(compute=compute, chains=self.chain_seconds)
         streamed = sum(one.dram_write_bytes for one in self.arrays if not one.dram_read_bytes)
         return Demand(
             read=traffic.dram_read_bytes.value,
@@ -222,15 +235,17 @@ class Facts:
             non_temporal=streamed,
             l2_l3=traffic.l2_l3_bytes.value,
             l1_l2=traffic.l1_l2_bytes.value,
+            allocated=traffic.write_allocate_bytes.value or 0.0,
             compute=compute,
+            chains=self.chain_seconds,
         )
 
     def parts(self, demand: Demand) -> dict[str, float]:
         """Return the least seconds that each part of the machine needs, where its roof is known."""
         ceilings = nearest(self.machine.ceilings, self.threads)
-        times = {"compute": demand.compute}
+        times = {"compute": demand.compute, "chains": demand.chains}
         if demand.read is not None and demand.write is not None:
-            times["dram"] = _memory_seconds(demand.read, demand.write, demand.non_temporal, ceilings)
+            times["dram"] = _memory_seconds(demand, ceilings)
         for level, moved in (("l3", demand.l2_l3), ("l2", demand.l1_l2)):
             roofs = [one.value for one in ceilings if one.kind == "bandwidth" and one.level == level]
             if moved is not None and roofs:
@@ -259,11 +274,22 @@ class Facts:
         if before is None or after is None:
             return None
         factor = before / after
-        if self.seconds is not None and before < PACED * self.seconds and not paces:
+        if self.seconds is not None and before < PACED * self.seconds and not paces and not self.memory_paces:
             now, later = self.parts(self.demand), self.parts(then)
             saved = max(now[name] - later.get(name, 0.0) for name in now)
             factor = self.seconds / max(after, self.seconds - saved)
         return self.worth(factor, after)
+
+    @property
+    def memory_paces(self) -> bool:
+        """Whether nothing but memory is known to take a large part of the time.
+
+        Then a kernel far from that roof is one that memory serves badly, and its time goes with its bytes.
+        """
+        parts = self.parts(self.demand)
+        others = [time for name, time in parts.items() if name != "dram"]
+        known = self.demand.chains is not None or not self.flops
+        return known and "dram" in parts and max(others, default=0.0) < PACED * parts["dram"]
 
     def worth(self, factor: float, least_seconds: float) -> Gain | None:
         """Return a gain with the FLOP/s that the roofs allow in so many seconds, if it counts."""
@@ -281,19 +307,21 @@ def nearest(ceilings: Sequence[Ceiling], threads: int) -> tuple[Ceiling, ...]:
     return tuple(one for one in ceilings if one.threads == best)
 
 
-def _memory_seconds(
-    read: float, write: float, non_temporal: float, ceilings: Sequence[Ceiling]
-) -> float | None:
-    """Return the least seconds of these bytes, under the roof of the nearest mix of reads and writes."""
+def _memory_seconds(demand: Demand, ceilings: Sequence[Ceiling]) -> float | None:
+    """Return the least seconds of the DRAM bytes, under the roof of the loop that moves them most alike."""
     roofs = dram_ceilings(ceilings)
-    moved = read + write
+    moved = (demand.read or 0.0) + (demand.write or 0.0)
     if not roofs or not moved:
         return None
-    around = write > 0 and non_temporal > write / 2
-    alike = [one for one in roofs if one.mix in _READ_SHARE and one.mix.endswith("NT") == around]
-    if not alike:
+    mixes = [one for one in roofs if one.mix in _SHARES]
+    if not mixes:
         return moved / max(one.value for one in roofs)
-    share = read / moved
-    off = min(abs(_READ_SHARE[one.mix] - share) for one in alike)
-    value = max(one.value for one in alike if abs(_READ_SHARE[one.mix] - share) <= off + 1e-9)
-    return moved / value
+    allocated = min(demand.allocated, demand.read or 0.0)
+    shares = (
+        ((demand.read or 0.0) - allocated) / moved,
+        allocated / moved,
+        ((demand.write or 0.0) - demand.non_temporal) / moved,
+    )
+    off = {one: sum(abs(a - b) for a, b in zip(shares, _SHARES[one.mix], strict=True)) for one in mixes}
+    least = min(off.values())
+    return moved / max(one.value for one in mixes if off[one] <= least + 1e-9)

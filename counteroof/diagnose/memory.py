@@ -9,7 +9,7 @@ from .. import units
 from ..count.base import ArrayTraffic
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import Facts, Finding, Gain, Shape
+from .base import Facts, Finding, Gain, Shape, nearest
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -40,6 +40,7 @@ def write_allocate(facts: Facts) -> Iterator[Finding]:
         replace(
             demand,
             read=demand.read - allocated,
+            allocated=demand.allocated - allocated,
             non_temporal=demand.non_temporal + sum(array.dram_write_bytes for array in arrays),
             l2_l3=_less(demand.l2_l3, 2 * allocated),
             l1_l2=_less(demand.l1_l2, 2 * allocated),
@@ -167,9 +168,11 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
         written = sum(array.dram_write_bytes - array.unique_write_bytes for array in arrays)
         if again < PART * (demand.read + demand.write):
             continue
+        stores = sum(array.write_allocate_bytes - (array.first_write_allocate_bytes or 0) for array in arrays)
         then = replace(
             demand,
             read=demand.read - read,
+            allocated=max(demand.allocated - min(stores, read), 0.0),
             write=demand.write - written,
             l2_l3=_less(demand.l2_l3, 2 * read),
             l1_l2=_less(demand.l1_l2, read + written),
@@ -269,10 +272,28 @@ def cache_traffic(facts: Facts) -> Iterator[Finding]:
             continue
         then = replace(demand, **{"l2_l3" if level == "l3" else "l1_l2": float(ways * touched)})
         gain = facts.gain(then, paces=bool(crowded))
+        if crowded and level == "l3" and facts.seconds is not None:
+            gain = _spread(facts, crowded[0], moved / ways, touched) or gain
         if gain is None:
             continue
         yield _inner(facts, number, moved, touched, crowded, gain)
         return
+
+
+def _spread(facts: Facts, shape: Shape, moved: float, touched: int) -> Gain | None:
+    """Return the gain of lines that stay in L2 but for their first fetch, by what a walk over pages reaches.
+
+    The first fetches cost what each costs now, all others what a line of L2 does if it is in another page.
+    """
+    roofs = [one for one in nearest(facts.machine.ceilings, facts.threads) if one.mix == "walk"]
+    walks = {int(one.name.rpartition(" ")[2]): one.value for one in roofs}
+    if not walks or facts.seconds is None:
+        return None
+    lines = tiles.column(shape)
+    value = walks[min((count for count in walks if count >= lines), default=max(walks))]
+    after = facts.seconds * touched / moved + (moved - touched) / value
+    least = facts.least_seconds(replace(facts.demand, l2_l3=2.0 * touched)) or 0.0
+    return facts.worth(facts.seconds / max(after, least), max(after, least))
 
 
 def _inner(

@@ -4,6 +4,8 @@
    one iteration does. A loop returns the iterations it has done; everything claimed for a ceiling is that number
    times the constants of the table. */
 
+enum { CEILINGS_WALK_LINES = 65 }; /* from a line to the next, of loops that walk over pages */
+
 struct ceilings_loop {
     const char *mix;       /* compute: "FMA+ADD 1:1", "FMA 1 chain", "DIV", "SQRT", "DOT"; memory: "read", "store",
                               "copy", "triad", "update", "store NT"; loads to stores alone: "2:1", "2:1 in place" */
@@ -15,13 +17,15 @@ struct ceilings_loop {
                               n written with non-temporal stores; compute: "" */
     const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn" or "by fours"; loops that
                               differ in it alone are tried, and the best counts. "chain": each load waits for the one before,
-                              "stride": every fourth line, in four turns; of these, chunk_bytes are a line of which one
+                              "stride": every fourth line, in four turns; "pages": lines a page and a line
+                              apart, so that all sets have some; of these, chunk_bytes are a line of which one
                               element is loaded. Compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */
     /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
-       "stride" in another order, and with "chain" goes on where the last call ended. */
+       "stride" in another order, with "pages" CEILINGS_WALK_LINES times as far, and with "chain" goes on where the last
+       call ended. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 };
 

@@ -19,7 +19,9 @@ struct ceilings_line {
 void ceilings_chain(struct ceilings_line *lines, uint64_t count);
 uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 #define PATTERN_ENTRIES                                                                                            \
     {"random", "scalar", "", "f64", "r", "chain", 64, 0, 0, ceilings_chase},                                       \
-        {"strided", "scalar", "", "f64", "r", "stride", 64, 0, 0, ceilings_stride}
+        {"strided", "scalar", "", "f64", "r", "stride", 64, 0, 0, ceilings_stride},                                \
+        {"walk", "scalar", "", "f64", "r", "pages", 64, 0, 0, ceilings_walk}
 #endif

@@ -16,25 +16,37 @@ uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b
     return iterations;
 }
 
+static void load(const char *place)
+{
+    double value = *(const double *)place;
+#if defined(__x86_64__)
+    __asm__ volatile("" : : "x"(value));
+#elif defined(__aarch64__)
+    __asm__ volatile("" : : "w"(value));
+#else
+    __asm__ volatile("" : : "f"(value));
+#endif
+}
+
 uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
 {
     uint64_t bytes = iterations * LINE, turn = mask < bytes ? mask + 1 : bytes, at = 0, first = 0;
     (void)b, (void)c;
     for (uint64_t i = 0; i < iterations; i++) {
-        double value = *(double *)((char *)a + first + at);
-#if defined(__x86_64__)
-        __asm__ volatile("" : : "x"(value));
-#elif defined(__aarch64__)
-        __asm__ volatile("" : : "w"(value));
-#else
-        __asm__ volatile("" : : "f"(value));
-#endif
+        load((char *)a + first + at);
         at += STRIDE_LINES * LINE;
         if (at >= turn) { /* the next of the lines that were passed over */
             at = 0;
             first = (first + LINE) % (STRIDE_LINES * LINE);
         }
     }
+    return iterations;
+}
+
+uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    (void)b, (void)c;
+    for (uint64_t i = 0; i < iterations; i++) load((char *)a + (i * LINE & mask) * CEILINGS_WALK_LINES);
     return iterations;
 }
 

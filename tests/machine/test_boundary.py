@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counteroof.cachesim.model import CacheModel, Kind, Totals
-from counteroof.ceiling_jobs import CACHE_MIXES, DRAM_MIXES, Job, memory_jobs
+from counteroof.ceiling_jobs import CACHE_MIXES, DRAM_MIXES, WALK, Job, memory_jobs
 from counteroof.instrument.engine import Engine
 from counteroof.machine.boundary import Boundary, boundaries
 from counteroof.machine.loops import loops
@@ -161,12 +161,14 @@ def test_every_mix_is_measured_at_every_level_of_a_large_machine() -> None:
         mixes.setdefault(job.boundary.level, set()).add(job.loop.mix)
     available = {loop.mix for loop in loops() if loop.streams}
     assert mixes["dram"] == set(DRAM_MIXES) & available
-    assert mixes["l1"] == mixes["l2"] == mixes["l3"] == set(CACHE_MIXES)
+    assert mixes["l1"] == mixes["l3"] == set(CACHE_MIXES)
+    assert mixes["l2"] == {*CACHE_MIXES, WALK}
 
 
 @pytest.mark.x86_64
-@pytest.mark.parametrize("mix", CACHE_MIXES)
-@pytest.mark.parametrize("level", ["l2", "l3"])
+@pytest.mark.parametrize(
+    ("level", "mix"), [*((level, mix) for level in ("l2", "l3") for mix in CACHE_MIXES), ("l2", WALK)]
+)
 def test_the_code_that_is_timed_makes_the_accesses_of_its_streams(level: str, mix: str) -> None:
     pytest.importorskip("iced_x86")
     machine = MACHINES["broadwell"]

@@ -23,7 +23,7 @@ EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
 OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
 BY_HAND = [one for one in USABLE if not one.of_lines]
-ENTRIES = [entry for entry in EVERY if ffi.string(entry.order) not in (b"chain", b"stride")]
+ENTRIES = [entry for entry in EVERY if ffi.string(entry.order) not in (b"chain", b"stride", b"pages")]
 """Those written in assembly."""
 Array = npt.NDArray[np.float64]
 
@@ -93,7 +93,7 @@ def test_write_allocate_follows_from_the_streams() -> None:
     moved |= {loop.mix: loop.moved_bytes(memory) for loop in USABLE if loop.of_lines}
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
-    expected |= {"2:1 in place": 24, "random": 64, "strided": 64}
+    expected |= {"2:1 in place": 24, "random": 64, "strided": 64, "walk": 64}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -320,6 +320,13 @@ def test_a_stride_goes_through_every_line_once(mask: int, tmp_path: Path) -> Non
         engine.drain()
     (array,) = [one for one in model.arrays() if one.name == "memory"]
     assert array.dram_read_bytes == 16 * LINE
+
+
+def test_a_walk_over_pages_goes_round_lines_that_are_a_page_and_a_line_apart() -> None:
+    loop = next(one for one in USABLE if one.mix == "walk")
+    assert loop.apart * LINE == 4096 + LINE
+    array = aligned(loop.apart * 128 * LINE // 8, 1)
+    assert call(loop, 3 * 128, 128 * LINE - 1, array) == 3 * 128
 
 
 def test_pointers_are_nothing_to_compute_with_and_numbers_nothing_to_follow() -> None:
