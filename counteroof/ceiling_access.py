@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from . import units
-from .ceiling_jobs import SKEW_BYTES, Job, dram_bytes, memory_jobs, stream_bytes
+from .ceiling_jobs import ISA_ORDER, SKEW_BYTES, Job, dram_bytes, memory_jobs, stream_bytes
 from .ceilings import QUICK, Effort, Progress, ceiling, measure_jobs
 from .errors import MachineError
 from .machine import clock, sweep, sysfs, topology
@@ -25,6 +25,7 @@ SATURATED = 0.95
 """From this part of the most that any number of threads reaches, more threads do not help."""
 BRIEF = Effort(rounds=4, budget=0.2, patience=0.1, samples=4, last_cache_times=4)
 
+_NARROW_MIXES = ("read", "2:1 in place")
 _HOPS = 8192
 _WALKS = 5
 _CHAIN_SAMPLES = 16
@@ -151,6 +152,31 @@ def _dram_jobs(machine: Machine, threads: int, mixes: Iterable[str]) -> list[Job
     return [job for job in jobs if job.loop.mix in wanted and job.boundary == boundaries(machine.caches)[-1]]
 
 
+# ---- narrower instructions ----
+
+
+def narrow_jobs(machine: Machine, threads: int) -> tuple[Job, ...]:
+    """Return bandwidths of the core's own caches with each instruction set but the widest."""
+    available = [one for one in loops() if one.mix in _NARROW_MIXES]
+    isas = sorted({one.isa for one in available}, key=ISA_ORDER.index, reverse=True)
+    levels = {cache.name.lower() for cache in machine.caches[:2]}
+    jobs = []
+    for isa in isas[1:]:
+        for job in memory_jobs(machine, threads, None, [one for one in available if one.isa == isa]):
+            if job.boundary is not None and job.boundary.level in levels:
+                jobs.append(replace(job, name=f"{job.name}, {isa}"))
+    return tuple(jobs)
+
+
+def narrow(machine: Machine, threads: int) -> list[Ceiling]:
+    """Return what code reaches that is not compiled for the widest instructions."""
+    jobs = narrow_jobs(machine, threads)
+    if not jobs:
+        return []
+    with Team(topology.placement(threads), max(job.memory_bytes for job in jobs)) as team:
+        return measure_jobs(team, jobs, BRIEF)
+
+
 # ---- threads ----
 
 
@@ -241,6 +267,7 @@ def measured(
     for count in threads:
         steps.append(("random and strided loads", partial(patterns, machine, count)))
         steps.append(("small pages", partial(small_pages, machine, count)))
+        steps.append(("narrower instructions", partial(narrow, machine, count)))
     steps.append(("numbers of threads", partial(scaling, machine, len(allowed))))
     steps.append(("memory nodes", partial(node_bandwidths, machine, nodes, allowed)))
     found: list[Ceiling] = []

@@ -9,6 +9,7 @@ import pytest
 
 from counteroof import ceiling_access
 from counteroof.ceiling_access import node_pairs, pattern_jobs, saturation, thread_counts
+from counteroof.ceiling_jobs import ISA_ORDER
 from counteroof.machine import store, sysfs, topology
 from counteroof.machine.model import Capacity, Machine, SweepPoint
 from counteroof.machine.sysfs import Tree
@@ -46,6 +47,22 @@ def test_random_and_strided_loads_are_measured_wherever_whole_lines_come_from() 
         )
         assert job.loop.moved_bytes(job.boundary) == (128 if job.boundary.kind == "victims" else 64)
     assert jobs[0].loop.convention(jobs[0].boundary) == "both ways, write-allocate counted: 64 B a load"
+
+
+@pytest.mark.x86_64
+def test_narrower_instructions_are_measured_in_the_cores_own_caches() -> None:
+    jobs = ceiling_access.narrow_jobs(factories.machine(), 1)
+    names = list(dict.fromkeys(job.name for job in jobs))
+    narrow = {job.loop.isa for job in jobs}
+    assert {"scalar"} <= narrow
+    assert ISA_ORDER[-1] not in narrow
+    assert [name for name in names if name.endswith(", scalar")] == [
+        "L1-L2 read, scalar",
+        "L1-L2 2:1 in place, scalar",
+        "core-L1 read, scalar",
+        "core-L1 2:1 in place, scalar",
+    ]
+    assert all(job.name.endswith(f", {job.loop.isa}") for job in jobs)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +137,7 @@ def test_where_there_is_no_remote_memory_it_is_said(
 ) -> None:
     nodes = sysfs.nodes(tree_of(tmp_path, *lists))
     monkeypatch.setattr(sysfs, "nodes", lambda tree: nodes)
-    for name in ("patterns", "small_pages", "scaling"):
+    for name in ("patterns", "small_pages", "narrow", "scaling"):
         monkeypatch.setattr(ceiling_access, name, lambda *arguments: [])
     assert ceiling_access.measured(small_machine(), (1,)) == ((), (note,))
 

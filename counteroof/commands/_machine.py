@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from .. import here, units
-from ..machine.model import Machine
+from ..machine.model import Ceiling, Machine
 from . import _progress
 
 
@@ -72,12 +72,20 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
     if machine.ceilings:
         count = len(machine.ceilings)
         lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")
-        lines += [f"  {ceiling_text(ceiling)}" for ceiling in machine.ceilings] if ceilings else []
+        lines += [f"  {ceiling_text(one)}{_doubt(one)}" for one in machine.ceilings] if ceilings else []
     else:
         lines.append("ceilings: not measured yet; 'counteroof machine' measures them")
     if ceilings:
         lines += [*_clocks(machine), *_access(machine)]
     return [*lines, *(f"note: {note}" for note in machine.notes)]
+
+
+def _doubt(ceiling: Ceiling) -> str:
+    """Return what its note says against a ceiling."""
+    from ..ceilings import DISTURBED, UNSTEADY
+
+    said = [part for part in ceiling.note.split("; ") if part.startswith((DISTURBED, UNSTEADY))]
+    return "".join(f"; {part}" for part in said)
 
 
 _SAME_CLOCK = 1.02

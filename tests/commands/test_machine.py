@@ -238,3 +238,17 @@ def test_the_roofs_alone_and_the_sweep_are_drawn(tmp_path: Path, capsys: Capture
 def test_without_a_sweep_the_roofs_are_drawn_all_the_same(tmp_path: Path) -> None:
     assert main(["machine", "--quick", "--pictures", str(tmp_path)]) == DONE
     assert {path.stem for path in tmp_path.glob("*.png")} == {"roofs"}
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("256 KiB a thread", ")"),
+        (f"256 KiB a thread; {ceilings.DISTURBED}", f"; {ceilings.DISTURBED}"),
+        ("unsteady: the clock moved by 4.0 % while it was measured", "while it was measured"),
+    ],
+)
+def test_what_speaks_against_a_ceiling_is_shown_beside_it(note: str, shown: str) -> None:
+    roof = factories.bandwidth("DRAM read", 40, note=note)
+    line = next(one for one in _machine.description(replace(BARE, ceilings=(roof,))) if "DRAM read" in one)
+    assert line.endswith(shown)

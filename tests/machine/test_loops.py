@@ -297,6 +297,16 @@ def test_a_walk_goes_on_where_the_last_one_ended() -> None:
     assert int(memory[1]) == memory.ctypes.data
 
 
+def test_warm_ups_run_and_are_no_samples() -> None:
+    chase = next(one for one in USABLE if one.order == "chain")
+    with Team(placement(1), 1000 * LINE, chain_bytes=1000 * LINE) as team:
+        samples = team.run(chase, 300, 2, stream_bytes=1000 * LINE, wrapped=True, warmups=8)
+        start = int(lib.ceilings_memory_place(team._memory, ffi.new("uint64_t *")))
+        reached = ctypes.c_uint64.from_address(start + 8).value
+    assert samples.iterations == (300, 300)
+    assert reached == start  # ten walks of 300 lines: three times all the way round
+
+
 @needs("gcc")
 @pytest.mark.x86_64
 @pytest.mark.parametrize("mask", [2**64 - 1, 1023])
