@@ -54,8 +54,6 @@ def _say(message: str) -> None:
 
 def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
     """Return the facts about a machine, a line each; of the ceilings only their number if so wished."""
-    from ..report.legend import ceiling_text
-
     memory = units.binary_bytes(machine.memory_bytes) if machine.memory_bytes else "memory unknown"
     isa = ", ".join(machine.isa) or "no vector instructions known"
     lines = [
@@ -72,7 +70,10 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
     if machine.ceilings:
         count = len(machine.ceilings)
         lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")
-        lines += [f"  {ceiling_text(one)}{_doubt(one)}" for one in machine.ceilings] if ceilings else []
+        if ceilings:
+            from ..report.legend import ceiling_text  # what it needs takes longer to import than doctor may
+
+            lines += [f"  {ceiling_text(one)}{_doubt(one)}" for one in machine.ceilings]
     else:
         lines.append("ceilings: not measured yet; 'counteroof machine' measures them")
     if ceilings:
