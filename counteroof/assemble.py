@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from . import reconcile
 from .diagnose import findings
-from .diagnose.base import Facts, Shape
+from .diagnose.base import Facts, Shape, Size
 from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
 from .roofline import Observation, Placement, comparable, place, precision_of
 from .spec import DTYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .count.base import Count, Measurement
     from .formula import Formula
     from .machine.model import Machine
@@ -20,15 +22,16 @@ if TYPE_CHECKING:
     from .spec import KernelCase
 
 
-def assemble(run: KernelRun, machine: Machine) -> KernelResult:
+def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ()) -> KernelResult:
     """Return the result of one kernel, whatever there is of it.
 
     The first counter that has a quantity delivers it to the placement. The bytes are explained by the first
-    counter that knows them by array.
+    counter that knows them by array. A formula that a finding proposes fits ``others``, too: the same kernel
+    at other sizes.
     """
     case, spec = run.case, run.case.spec
     by_name = {measurement.counter: measurement for measurement in run.measurements}
-    flops = next((one for one in run.measurements if one.flops.value is not None), None)
+    flops = _with_flops(run)
     moved = next((one for one in run.measurements if reconcile.dram_bytes(one).value is not None), None)
     explained = next((one for one in run.measurements if one.arrays), None)
     traced = next((one for one in run.measurements if one.lines), None)
@@ -84,8 +87,18 @@ def assemble(run: KernelRun, machine: Machine) -> KernelResult:
         traffic=explained,
         placement=placement,
         ledger=ledger,
+        other_sizes=tuple(
+            Size(one.case.params, counted.flops.value)
+            for one in others
+            if (counted := _with_flops(one)) is not None and counted.flops.value is not None
+        ),
     )
     return replace(result, findings=findings(facts))
+
+
+def _with_flops(run: KernelRun) -> Measurement | None:
+    """Return the first measurement that has FLOPs."""
+    return next((one for one in run.measurements if one.flops.value is not None), None)
 
 
 def _text(formula: Formula | None) -> str | None:

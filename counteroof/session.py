@@ -51,6 +51,7 @@ def measure(
     found = Results(_now(), __version__, machine, ())
     kernels: dict[int, KernelResult] = {}
     waiting: dict[int, KernelRun] = {}
+    swept: dict[int, KernelRun] = {}  # of kernels with several sizes: what is said of one may follow from all
     for number, case in enumerate(cases):
         stage = _stage(progress, number, case.label)
         if number == 0 and beside.measures:
@@ -68,12 +69,17 @@ def measure(
             progress=stage,
         )
         sweep()  # a worker that died may have left a monitoring group
-        waiting[number] = _explained(run, settings)
+        explained = waiting[number] = _explained(run, settings)
+        if sum(one.spec.name == case.spec.name for one in cases) > 1:
+            swept[number] = explained
+        again = {index: one for index, one in swept.items() if one.case.spec.name == case.spec.name}
         if beside.due or (beside.measures and number + 1 == len(cases)):
             stage("roofs")
             beside.look(number + 1)
-        for index, one in waiting.items():
-            kernels[index] = beside.noted(index, assemble(one, beside.near(index)))
+        for index, one in {**waiting, **again}.items():
+            name = one.case.spec.name
+            others = [other for at, other in swept.items() if at != index and other.case.spec.name == name]
+            kernels[index] = beside.noted(index, assemble(one, beside.near(index), others))
         waiting = {index: one for index, one in waiting.items() if not beside.settled(index)}
         found = replace(
             found,

@@ -10,11 +10,13 @@ import pytest
 from counteroof import ceilings, session
 from counteroof.build import KernelBuild
 from counteroof.count.select import Availability, Choice
+from counteroof.diagnose import claims
+from counteroof.formula import Formula
 from counteroof.machine.model import Machine
 from counteroof.run.execute import KernelRun
 from counteroof.run.outcome import Failure
 from counteroof.session import Settings, measure
-from counteroof.spec import KernelCase, KernelSpec, LibrarySpec
+from counteroof.spec import Declared, KernelCase, KernelSpec, LibrarySpec
 from tests import factories
 
 ENGINE = Availability("instrument", "m:engine", "here", max_threads=1)
@@ -123,3 +125,17 @@ def test_ceilings_of_another_machine_are_not_measured_between_kernels(
     (found,) = run(spec("f"), settings=Settings(AUTO))
     assert found.machine == factories.machine()
     assert found.roof_samples == ()
+
+
+def test_sizes_of_a_sweep_meet_in_what_is_said_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(case: KernelCase, **options: Any) -> KernelRun:
+        counted = factories.measurement(9 * case.params.get("n", 1) - 6)
+        return KernelRun(case, None, (counted,), None, None)
+
+    monkeypatch.setattr(session, "execute", execute)
+    swept = replace(spec("f"), params={"n": (10, 20, 40)}, declared=Declared(Formula("13*n")))
+    *_, last = run(spec("g"), swept, settings=Settings(AUTO))
+    assert [kernel.name for kernel in last.kernels] == ["g", "f", "f", "f"]
+    for kernel in last.kernels[1:]:
+        (finding,) = (one for one in kernel.findings if one.rule == claims.FLOPS)
+        assert "9*n - 6 fits exactly, at 3 sizes" in finding.message
