@@ -21,8 +21,8 @@ def nothing_found(facts: Facts) -> Finding | None:
     lower than the highest roof that the dot stands under.
     """
     parts = facts.parts(facts.demand)
-    if facts.seconds is None or not parts:
-        return None
+    if facts.seconds is None or not parts or not facts.arrays:
+        return None  # without traffic by array most rules had nothing to look at
     slowest = max(parts, key=lambda name: parts[name])
     share = min(parts[slowest] / facts.seconds, 1.0)
     evidence: dict[str, float | int | str] = {f"least seconds of {slowest}": parts[slowest]}

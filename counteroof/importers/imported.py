@@ -11,6 +11,8 @@ from typing import Any
 
 from .. import __version__, units
 from ..count.base import Count, FlopClass, Measurement, unavailable
+from ..diagnose import findings
+from ..diagnose.base import Facts
 from ..errors import BadInput
 from ..machine.model import Ceiling, Machine
 from ..reconcile import dram_bytes
@@ -209,7 +211,16 @@ def placed(kernel: KernelResult, ceilings: Sequence[Ceiling]) -> KernelResult:
         l2_l3_bytes=measurement.l2_l3_bytes.value,
         notes=notes,
     )
-    return replace(kernel, precision=precision, placement=place(observation, ceilings))
+    placement = place(observation, ceilings)
+    facts = Facts(
+        machine=machine("", "", ceilings),
+        threads=kernel.threads,
+        seconds=observation.seconds,
+        counted=measurement,
+        traffic=measurement,
+        placement=placement,
+    )
+    return replace(kernel, precision=precision, placement=placement, findings=findings(facts))
 
 
 def machine(

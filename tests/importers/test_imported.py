@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from counteroof import results as results_file
+from counteroof.count.base import Count, FlopClass
 from counteroof.importers import imported
 from counteroof.importers.imported import Contradiction, Kernel, Said, agreed, number
 
@@ -99,3 +100,24 @@ def test_imported_results_are_a_results_file(tmp_path: Path) -> None:
     results_file.save(run, tmp_path / "results.json")
     assert results_file.load(tmp_path / "results.json") == run
     assert run.machine.logical_cpus is None
+
+
+def test_findings_hold_as_far_as_the_file_says_enough() -> None:
+    roofs = (
+        bandwidth("DRAM", 50),
+        compute("f64 AVX2 FMA", 60, "f64", "AVX2", mix="FMA"),
+        compute("f64 scalar FMA", 15, "f64", "scalar", mix="FMA"),
+    )
+    counts = {
+        "flops": Count(10**9, "imported", "tool"),
+        "dram_bytes": Count(10**6, "imported", "tool"),
+    }
+    scalar = (FlopClass("f64", 0, "any", 10**9),)
+    said = Kernel(name="f", counter="t", library="f", seconds=(0.1,), counts=counts, flops_by=scalar)
+    (finding,) = imported.result(said, roofs).findings
+    assert finding.rule == "not vectorised"
+    assert finding.gain == pytest.approx(4)
+    # a GPU's counters tell no width
+    unknown = (FlopClass("f64", None, "any", 10**9),)
+    silent = Kernel(name="f", counter="t", library="f", seconds=(0.1,), counts=counts, flops_by=unknown)
+    assert imported.result(silent, roofs).findings == ()
