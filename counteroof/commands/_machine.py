@@ -60,6 +60,9 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
         f"{machine.cpu}: {machine.logical_cpus} logical processors, {machine.architecture}, {isa}; {memory}",
         f"hypervisor: {machine.hypervisor or 'none found'}",
     ]
+    named = (("nominal", machine.nominal_hz), ("maximum", machine.maximum_hz))
+    clocks = ", ".join(f"{what} {units.hertz(hz)}" for what, hz in named if hz is not None)
+    lines.append(f"clock as stated: {clocks or 'neither nominal nor maximum (usual in virtual machines)'}")
     for cache in machine.caches:
         hashed = ", hashed" if cache.hashed else ""
         shared = f"shared by {cache.shared_by}" if cache.shared_by > 1 else "private"

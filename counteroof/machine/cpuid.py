@@ -55,6 +55,15 @@ def vendor(cpuid: Cpuid) -> str | None:
     return _text(registers[1], registers[3], registers[2]) or None
 
 
+def clocks(cpuid: Cpuid) -> tuple[float | None, float | None]:
+    """Return nominal and maximum clock (Intel SDM, CPUID leaf 16H, in MHz), 0 being none."""
+    registers = _leaf(cpuid, 0x16) if vendor(cpuid) == "GenuineIntel" else None
+    if registers is None:
+        return None, None
+    nominal, maximum = (1e6 * (register & 0xFFFF) or None for register in registers[:2])
+    return nominal, maximum
+
+
 def family_and_model(cpuid: Cpuid) -> tuple[int, int] | None:
     """Return family and model with their extensions added (Intel SDM, CPUID leaf 1)."""
     registers = _leaf(cpuid, 1)

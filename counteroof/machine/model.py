@@ -162,6 +162,10 @@ class Machine:
     measured: str | None = None
     """When the ceilings were measured, ISO 8601; ``None`` if they were not."""
     notes: tuple[str, ...] = ()
+    nominal_hz: float | None = None
+    maximum_hz: float | None = None
+    """What the kernel or the processor states of the core clock; ``None`` if neither does. Nothing is
+    computed with these: the clock that counts is the one measured beside each ceiling."""
     sweep: tuple[SweepPoint, ...] = ()
     capacities: tuple[Capacity, ...] = ()
     """What the sweep found, one for each cache; none if it was not made."""

@@ -174,6 +174,19 @@ def available_memory(tree: Tree) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def clocks(tree: Tree) -> tuple[float | None, float | None]:
+    """Return nominal and maximum clock of the first processor in Hz, as far as its drivers tell them."""
+    cpu = (online(tree) or (0,))[0]
+
+    def hertz(path: str, unit: float) -> float | None:
+        number = tree.number(f"{CPU}/cpu{cpu}/{path}")
+        return number * unit if number else None
+
+    # intel_pstate; ACPI CPPC, which AMD has; both kHz and MHz are the kernel's (Documentation/admin-guide)
+    nominal = hertz("cpufreq/base_frequency", 1e3) or hertz("acpi_cppc/nominal_freq", 1e6)
+    return nominal, hertz("cpufreq/cpuinfo_max_freq", 1e3)
+
+
 def huge_share(tree: Tree, start: int, size: int) -> float | None:
     """Return the share of a stretch of this process's memory that lies on huge pages, or ``None``."""
     huge = 0

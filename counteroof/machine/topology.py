@@ -84,6 +84,7 @@ def detect(
     if caches is None:
         caches, notes = _caches(tree, ask, identity, usable)
     hypervisor = _hypervisor(tree, info, ask)
+    stated = [one or other for one, other in zip(sysfs.clocks(tree), cpuid_.clocks(ask), strict=True)]
     architecture = architecture or ("aarch64" if "CPU implementer" in info else "x86_64")
     return Machine(
         name=_name(cpu, len(online), hypervisor),
@@ -95,6 +96,8 @@ def detect(
         memory_bytes=sysfs.memory_bytes(tree) or _physical_memory(tree),
         hypervisor=hypervisor,
         notes=(*notes, *_limits(tree, online, usable)),
+        nominal_hz=stated[0],
+        maximum_hz=stated[1],
     )
 
 

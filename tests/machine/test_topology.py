@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import struct
 from pathlib import Path
 
 import pytest
 
 from counteroof.errors import BadInput, MachineError
+from counteroof.machine.cpuid import Registers
 from counteroof.machine.model import CacheLevel, Machine
 from counteroof.machine.topology import detect, placement
 
@@ -43,6 +45,24 @@ def test_the_hypervisor_is_named_by_cpuid_and_else_only_known_to_be_there(tmp_pa
     assert detect(root).hypervisor == "unknown"
     assert detect(root, cpuid=trees.ZEN5_CPUID).hypervisor == "KVM"
     assert detect(root, cpuid=trees.ZEN5_CPUID).name == "AMD EPYC, 2 CPUs, under KVM"
+
+
+def test_the_clock_is_stated_by_drivers_or_by_cpuid_or_not_at_all(tmp_path: Path) -> None:
+    def stated(machine: Machine) -> tuple[float | None, float | None]:
+        return machine.nominal_hz, machine.maximum_hz
+
+    def cpuid(leaf: int, subleaf: int) -> Registers | None:
+        answers = {0: (0x16, *struct.unpack("<III", b"GenuntelineI")), 0x16: (2600, 3500, 100, 0)}
+        return answers.get(leaf)
+
+    root = trees.zen5_vm(tmp_path)
+    assert stated(detect(root)) == (None, None)
+    assert stated(detect(root, cpuid=cpuid)) == (2.6e9, 3.5e9)
+    trees.write(root, "sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", "2450")
+    trees.write(root, "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3675000")
+    assert stated(detect(root, cpuid=cpuid)) == (2.45e9, 3.675e9)
+    trees.write(root, "sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", "0")
+    assert stated(detect(root)) == (None, 3.675e9)
 
 
 def test_the_name_never_has_the_host_name(tmp_path: Path) -> None:
