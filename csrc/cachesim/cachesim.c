@@ -131,7 +131,8 @@ static void use_vectors(struct cachesim *sim, uint32_t width)
     static const struct cs_operations *const table[3][3] = {{&cs_plain, &cs_plain_common, &cs_plain_wide},
                                                             {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
                                                             {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
-    sim->do_ = table[width][cs_shape(sim)];
+    int narrow = width == 1 && cs_shape(sim) == 1 && sim->level[0].ways <= 8 && sim->level[1].ways <= 8;
+    sim->do_ = narrow ? &cs_avx2_narrow : table[width][cs_shape(sim)];
 #else
     static const struct cs_operations *const table[3] = {&cs_plain, &cs_plain_common, &cs_plain_wide};
     sim->do_ = table[cs_shape(sim)];

@@ -1,14 +1,18 @@
 /*
  * The walk through the levels, compiled for each way of comparing a set's tags, and for each once for any shape and once
  * for each common one (cs_shape). The including file defines TARGET and INLINE (function attributes), the set_ functions
- * (see sets_plain.h), WIDTH, SHAPE and OPERATIONS (the table to define).
+ * (see sets_plain.h), WIDTH, SHAPE and OPERATIONS (the table to define); and PRIVATE_BLOCKS, if the first two levels are not
+ * to be taken as having up to 16 ways.
  */
+#ifndef PRIVATE_BLOCKS
+#define PRIVATE_BLOCKS 1u
+#endif
 
 #define NOINLINE TARGET __attribute__((noinline))
 
 #if SHAPE
 #define LEVELS 3u
-#define BLOCKS(k) ((k) < 2 ? 1u : SHAPE)
+#define BLOCKS(k) ((k) < 2 ? PRIVATE_BLOCKS : SHAPE)
 #define ROOM_BITS(k) ((k) < 2 ? 4u : 3u + SHAPE)
 #define LINE_BITS 6u
 #else

@@ -178,7 +178,7 @@ struct cs_operations {
  */
 extern const struct cs_operations cs_plain, cs_plain_common, cs_plain_wide;
 #if defined(__x86_64__)
-extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_wide, cs_avx512, cs_avx512_common, cs_avx512_wide;
+extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_narrow, cs_avx2_wide, cs_avx512, cs_avx512_common, cs_avx512_wide;
 #endif
 
 /*

@@ -1,20 +1,25 @@
-/* What is done with the tags of one set, 16 ways at a time in AVX2; sets_plain.h says what each function does. */
+/*
+ * What is done with the tags of one set, 16 ways at a time in AVX2; sets_plain.h says what each function does. No blocks at
+ * all are the 8 ways of half a block: one vector, which most first and second levels of such processors fit in.
+ */
 #include <immintrin.h>
 
-static INLINE uint32_t set_match(const uint32_t *tags, uint32_t line)
+static INLINE uint32_t set_match_8(const uint32_t *tags, uint32_t line)
 {
     /* shifted left, a tag has lost its dirty bit */
     __m256i wanted = _mm256_set1_epi32((int)(line << 1));
-    __m256i low = _mm256_slli_epi32(_mm256_load_si256((const __m256i *)tags), 1);
-    __m256i high = _mm256_slli_epi32(_mm256_load_si256((const __m256i *)(tags + 8)), 1);
-    uint32_t first = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, wanted)));
-    uint32_t second = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(high, wanted)));
-    return first | second << 8;
+    __m256i found = _mm256_cmpeq_epi32(_mm256_slli_epi32(_mm256_load_si256((const __m256i *)tags), 1), wanted);
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(found));
+}
+
+static INLINE uint32_t set_match(const uint32_t *tags, uint32_t line)
+{
+    return set_match_8(tags, line) | set_match_8(tags + 8, line) << 8;
 }
 
 static INLINE int set_find(const uint32_t *tags, uint32_t blocks, uint32_t line)
 {
-    uint32_t match = set_match(tags, line);
+    uint32_t match = blocks ? set_match(tags, line) : set_match_8(tags, line);
     if (match)
         return __builtin_ctz(match);
     for (uint32_t block = 1; block < blocks; block++) {
@@ -30,6 +35,13 @@ static INLINE uint32_t set_front(uint32_t *tags, uint32_t blocks, uint32_t way, 
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i turn = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
     uint32_t old = tags[way];
+    if (!blocks) {
+        __m256i all = _mm256_load_si256((__m256i *)tags), first = _mm256_castsi128_si256(_mm_cvtsi32_si128((int)tag));
+        __m256i moved = _mm256_blend_epi32(_mm256_permutevar8x32_epi32(all, turn), first, 1);
+        __m256i stays = _mm256_cmpgt_epi32(lanes, _mm256_set1_epi32((int)way));
+        _mm256_store_si256((__m256i *)tags, _mm256_blendv_epi8(moved, all, stays));
+        return old;
+    }
     for (;;) {
         uint32_t last = tags[CS_BLOCK - 1];
         __m256i *block = (__m256i *)tags, low = _mm256_load_si256(block), high = _mm256_load_si256(block + 1);
@@ -59,7 +71,7 @@ static INLINE void set_remove(uint32_t *tags, uint32_t blocks, uint32_t way)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i turn = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
-    uint32_t rows = blocks * CS_BLOCK / 8;
+    uint32_t rows = blocks ? blocks * CS_BLOCK / 8 : 1;
     for (uint32_t row = way / 8; row < rows; row++) {
         uint32_t next = row + 1 < rows ? tags[8 * row + 8] : 0;
         __m256i tag = _mm256_load_si256((const __m256i *)tags + row);
