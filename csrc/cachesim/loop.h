@@ -58,7 +58,7 @@ static NOINLINE void ask_again(struct cachesim *sim, const struct stream *stream
 /* Where a stream stands while its line is another part's: no tag, which never changes. */
 static uint32_t elsewhere[1];
 
-static NOINLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
+static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t address, uint32_t q)
 {
     if (cs_foreign(sim, address >> LINE_BITS)) {
         stream->set[q] = elsewhere;
