@@ -40,7 +40,7 @@ def common_hierarchies(draw: Any) -> list[CacheLevel]:
     fills = st.sampled_from(FILLS)
     return [
         cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))),
-        cache("L2", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 5)), draw(fills)),
+        cache("L2", draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 5, 9])), draw(fills)),
         cache(
             "L3",
             draw(st.sampled_from([64, 192])),
