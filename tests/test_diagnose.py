@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counteroof.count.base import Count, FlopClass, SharedLine
+from counteroof.count.base import Count, FlopClass, LoopChain, SharedLine
 from counteroof.diagnose import Finding, arithmetic, claims, doubts, findings, fine, fits, memory, threads
 from counteroof.diagnose.base import Facts, Shape, Size
 from counteroof.formula import Formula
@@ -472,6 +472,14 @@ def test_a_kernel_at_its_roof_without_waste_is_told_that_it_is_fine() -> None:
     (other,) = findings(facts(array, seconds=8 * N / 40e9 / 0.3))
     assert other.rule == fine.OPEN
     assert fine.FINE_RULE not in rules(facts(*TRIAD, seconds=0.0115))
+
+
+def test_a_kernel_whose_operations_wait_for_each_other_is_fine_at_that_pace() -> None:
+    chain = LoopChain(library="lib.so", address=0, passes=N, cycles=4, demanded_cycles=4 * N)
+    counted = measurement(2 * N, (read("a", 8 * N),), chains=(chain,), latencies="a table")
+    (one,) = findings(facts(counted=counted, clock_hz=4e9, seconds=1.25 * N / 1e9))
+    assert one.rule == fine.FINE_RULE
+    assert "80 % of its time is what operations need at least that wait for each other" in one.message
 
 
 def test_what_gains_most_comes_first() -> None:

@@ -11,7 +11,13 @@ FINE = 0.7
 FINE_RULE = "fine"
 OPEN = "no cause found"
 
-_NAMES = {"dram": "memory", "l3": "L3", "l2": "L2", "compute": "its arithmetic"}
+_NAMES = {
+    "dram": "memory needs at least for its mix of loads and stores",
+    "l3": "L3 needs at least for its mix of loads and stores",
+    "l2": "L2 needs at least for its mix of loads and stores",
+    "compute": "its arithmetic needs at least for its mix of operations",
+    "chains": "operations need at least that wait for each other",
+}
 
 
 def nothing_found(facts: Facts) -> Finding | None:
@@ -26,9 +32,7 @@ def nothing_found(facts: Facts) -> Finding | None:
     slowest = max(parts, key=lambda name: parts[name])
     share = min(parts[slowest] / facts.seconds, 1.0)
     evidence: dict[str, float | int | str] = {f"least seconds of {slowest}": parts[slowest]}
-    said = f"{units.percent(share)} of its time is what {_NAMES[slowest]} needs at least for its mix of " + (
-        "operations" if slowest == "compute" else "loads and stores"
-    )
+    said = f"{units.percent(share)} of its time is what {_NAMES[slowest]}"
     if share >= FINE:
         return Finding(
             FINE_RULE, "note", f"fine: nothing that costs time was found, and {said}", "", evidence=evidence
