@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from counteroof.count.base import Count, FlopClass, LoopChain, SharedLine
-from counteroof.diagnose import Finding, arithmetic, claims, doubts, findings, fine, fits, memory, threads
+from counteroof.diagnose import (
+    Finding,
+    arithmetic,
+    claims,
+    doubts,
+    findings,
+    fine,
+    fits,
+    memory,
+    pages,
+    threads,
+)
 from counteroof.diagnose.base import Facts, Shape, Size
 from counteroof.formula import Formula
 from counteroof.reconcile import dram_bytes, ledger
@@ -225,6 +236,53 @@ def test_a_column_that_would_fit_but_for_its_sets_is_a_conflict() -> None:
     assert "from 4096 to 4104" in one.try_
     assert "fetched again: conflict" not in rules(walk(4096, 2 * size))
     assert "fetched again: conflict" not in rules(walk(4104, 16 * size))
+
+
+WALKS = tuple(
+    bandwidth(f"L1-L2 walk {lines}", 64 / nanoseconds, level="l2", mix="walk")
+    for lines, nanoseconds in ((1024, 2), (4096, 6))
+)
+
+
+def paged(rows: int, l2_l3: float, seconds: float | None = 0.5, row: int = 4096) -> Facts:
+    shape = Shape("a", "f64", 8, (rows, row), ("n", "ld"))
+    moved = {"l1_l2_bytes": modelled(8 * shape.bytes), "l2_l3_bytes": modelled(l2_l3 * shape.bytes)}
+    machine = factories.machine((*CEILINGS, *WALKS))
+    return facts(read("a", shape.bytes), shapes=(shape,), seconds=seconds, machine=machine, **moved)
+
+
+def test_lines_that_stay_in_l2_cost_what_a_walk_over_as_many_pages_does() -> None:
+    # 16 M lines in half a second; an eighth of them is fetched first, the others take 2 ns
+    lines = 4096 * 4096
+    one = only(paged(1024, 16, seconds=0.125), "fetched again: conflict")
+    assert one.gain == pytest.approx(0.125 / (0.125 / 8 + 7 / 8 * lines / 4 * 2e-9))
+    few = only(paged(4096, 16), "fetched again: conflict")
+    assert few.gain == pytest.approx(0.5 / (0.5 / 8 + 7 / 8 * lines * 6e-9))
+
+
+def test_columns_in_more_pages_than_are_kept_wait_for_their_addresses() -> None:
+    one = only(paged(4096, 2), pages.TRANSLATION)
+    lines = 4096 * 4096
+    assert one.gain == pytest.approx(0.5 / (0.5 - lines * 4e-9))
+    assert "the 4096 lines of a column of a are in as many pages" in one.message
+    assert "parts of at most 1024" in one.try_
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        paged(1024, 2),
+        paged(4096, 2, seconds=None),
+        # eight rows in a page
+        paged(4096, 2, row=64),
+        # along the rows
+        facts(
+            read("a", 8 * 4096 * 4096), shapes=(Shape("a", "f64", 8, (4096, 4096), ("n", "n")),), seconds=0.5
+        ),
+    ],
+)
+def test_other_walks_do_not(found: Facts) -> None:
+    assert pages.TRANSLATION not in rules(found)
 
 
 def test_traffic_between_caches_is_a_finding_where_it_sets_the_pace() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from . import arithmetic, claims, doubts, memory, threads
+from . import arithmetic, claims, doubts, memory, pages, threads
 from .base import Facts, Finding
 from .fine import nothing_found
 
@@ -16,6 +16,7 @@ Rule = Callable[[Facts], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     *memory.RULES,
+    *pages.RULES,
     *arithmetic.RULES,
     *threads.RULES,
     *doubts.RULES,

@@ -84,7 +84,7 @@ class Shape:
     dtype: str
     element_bytes: int
     extents: tuple[int, ...]
-    formulas: tuple[str, ...] = ()
+    formulas: tuple[str, ...]
 
     @property
     def bytes(self) -> int:

@@ -285,12 +285,10 @@ def _spread(facts: Facts, shape: Shape, moved: float, touched: int) -> Gain | No
 
     The first fetches cost what each costs now, all others what a line of L2 does if it is in another page.
     """
-    roofs = [one for one in nearest(facts.machine.ceilings, facts.threads) if one.mix == "walk"]
-    walks = {int(one.name.rpartition(" ")[2]): one.value for one in roofs}
+    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     if not walks or facts.seconds is None:
         return None
-    lines = tiles.column(shape)
-    value = walks[min((count for count in walks if count >= lines), default=max(walks))]
+    value = tiles.walk(walks, tiles.column(shape))
     after = facts.seconds * touched / moved + (moved - touched) / value
     least = facts.least_seconds(replace(facts.demand, l2_l3=2.0 * touched)) or 0.0
     return facts.worth(facts.seconds / max(after, least), max(after, least))

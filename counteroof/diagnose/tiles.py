@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 
 from .. import units
+from ..machine.model import Ceiling
 from .base import Facts, Shape
 
 PAGE = 4096
@@ -61,12 +63,27 @@ def crowded(facts: Facts, number: int, shape: Shape) -> bool:
     lines = column(shape)
     if not places < lines <= FILLED * facts.caches[number].bytes / facts.line_bytes * 1.5:
         return False
+    return by_columns(facts, number, shape)
+
+
+def by_columns(facts: Facts, number: int, shape: Shape) -> bool:
+    """Return whether lines pass below a cache once for each of their elements, as in a walk down columns."""
     moved = facts.demand.l1_l2 if number == 0 else facts.demand.l2_l3
     touched = sum((one.touched_read_bytes or 0) + (one.touched_write_bytes or 0) for one in facts.arrays)
     if moved is None or not touched:
         return False
     elements = facts.line_bytes / shape.element_bytes
     return 0.5 * elements <= moved / touched / ways_across(facts, number) <= 1.2 * elements
+
+
+def walks(ceilings: Iterable[Ceiling]) -> dict[int, float]:
+    """Return the bytes a second of walks over lines in a page each, by their number."""
+    return {int(one.name.rpartition(" ")[2]): one.value for one in ceilings if one.mix == "walk"}
+
+
+def walk(found: Mapping[int, float], lines: int) -> float:
+    """Return the bytes a second of a walk over so many lines, or the next more that were measured."""
+    return found[min((count for count in found if count >= lines), default=max(found))]
 
 
 def ways_across(facts: Facts, number: int) -> int:

@@ -1,0 +1,51 @@
+"""Findings about pages: walks that need more translations of addresses than a core keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import units
+from . import tiles
+from .base import Facts, Finding, Shape, nearest
+
+TRANSLATION = "address translation"
+
+
+def translation(facts: Facts) -> Iterator[Finding]:
+    """Columns whose lines are in more pages than a walk can come to without waiting for their addresses."""
+    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
+    moved = facts.demand.l1_l2
+    if facts.seconds is None or moved is None or len(walks) < 2:
+        return
+    fewest = min(walks)
+    for shape in facts.shapes:
+        lines = tiles.column(shape) if len(shape.extents) > 1 else 0
+        if lines <= fewest or not _paged(facts, shape) or not tiles.by_columns(facts, 0, shape):
+            continue
+        line = facts.line_bytes
+        each = line / tiles.walk(walks, lines) - line / walks[fewest]
+        spent = moved / line * each
+        least = facts.least_seconds(facts.demand) or 0.0
+        after = max(facts.seconds - spent, least)
+        gain = facts.worth(facts.seconds / after, after) if after > 0 else None
+        if gain is None:
+            continue
+        yield Finding(
+            TRANSLATION,
+            "cost",
+            f"the {lines} lines of a column of {shape.name} are in as many pages; with so many a line takes "
+            f"{units.seconds(each)} more than with {fewest}, to translate its address",
+            f"walk along the rows of {shape.name}, or down parts of at most {fewest} of them; or put it on "
+            "huge pages (2 MiB alignment and madvise(MADV_HUGEPAGE))",
+            gain.factor,
+            gain.attainable,
+            {"lines of a column": lines, "seconds a line more": each, "seconds of all": spent},
+        )
+
+
+def _paged(facts: Facts, shape: Shape) -> bool:
+    """Return whether each row of an array begins in a page of its own."""
+    return shape.extents[-1] * shape.element_bytes >= tiles.PAGE
+
+
+RULES = (translation,)
