@@ -4,8 +4,9 @@
 Of each pair the first has a fault and the second is the same without it. They run in turns, so that both meet
 the same machine, and the roofs are measured between them as in any run. Predicted is the gain of the finding
 that names the fault, measured the time of the first over the time of the second; both are medians over the
-turns. The exit code is 1 if one is off by more than a quarter. Columns are walked down 1024 rows: of more,
-each in a page of its own, the translation of addresses takes the time, with and without padding.
+turns. The exit code is 1 if one is off by more than a quarter. Columns are walked down 64 rows of a page
+each, which fit L1 but for their sets: columns of thousands of rows wait for the translation of addresses as
+well, with padding and without.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Pair:
     repaired: str
     rule: str
     params: Mapping[str, int] = field(default_factory=dict)
+    repaired_params: Mapping[str, int] = field(default_factory=dict)
     predicted: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
     unnamed: int = 0
@@ -82,15 +84,19 @@ def run(found: Sequence[Pair], turns: int) -> None:
     if missing:
         raise SystemExit(f"this processor has no {', '.join(missing)}")
     machine, own = here.for_run(None, (1,))
-    order = [(one, specs[name]) for one in found for name in (one.faulty, one.repaired)] * turns
-    cases = [spec.cases("default", one.params)[0] for one, spec in order]
+    order = [one for one in found for _ in range(2)] * turns
+    cases = [
+        specs[name].cases("default", params)[0]
+        for one in found
+        for name, params in ((one.faulty, one.params), (one.repaired, one.repaired_params))
+    ] * turns
     kernels: tuple[KernelResult, ...] = ()
     for done, (results, _) in enumerate(measure(cases, machine, Settings(choose("instrument"), here=own)), 1):
         kernels = results.kernels
         print(f"\r{done} of {len(cases)} ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     for index in range(0, len(order), 2):
-        order[index][0].turn(kernels[index], kernels[index + 1])
+        order[index].turn(kernels[index], kernels[index + 1])
 
 
 def report(found: Sequence[Pair]) -> int:

@@ -9,7 +9,7 @@ from .. import units
 from ..count.base import ArrayTraffic
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import Facts, Finding, Gain, Shape, nearest
+from .base import Demand, Facts, Finding, Gain, Shape, nearest
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -271,27 +271,29 @@ def cache_traffic(facts: Facts) -> Iterator[Finding]:
         if not crowded and level != slowest:
             continue
         then = replace(demand, **{"l2_l3" if level == "l3" else "l1_l2": float(ways * touched)})
-        gain = facts.gain(then, paces=bool(crowded))
-        if crowded and level == "l3" and facts.seconds is not None:
-            gain = _spread(facts, crowded[0], moved / ways, touched) or gain
+        gain = facts.gain(then)
+        if crowded:
+            gain = _spread(facts, then, crowded[0], number, moved / ways, touched)
         if gain is None:
             continue
         yield _inner(facts, number, moved, touched, crowded, gain)
         return
 
 
-def _spread(facts: Facts, shape: Shape, moved: float, touched: int) -> Gain | None:
-    """Return the gain of lines that stay in L2 but for their first fetch, by what a walk over pages reaches.
+def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float, touched: int) -> Gain | None:
+    """Return the gain of lines that stay in a cache but for their first fetch.
 
-    The first fetches cost what each costs now, all others what a line of L2 does if it is in another page.
+    In L1 nothing waits for them any more. In L2 the first fetches cost what each costs now, all others what a
+    line does in a walk over as many pages, if that was measured.
     """
+    least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
-    if not walks or facts.seconds is None:
-        return None
-    value = tiles.walk(walks, tiles.column(shape))
-    after = facts.seconds * touched / moved + (moved - touched) / value
-    least = facts.least_seconds(replace(facts.demand, l2_l3=2.0 * touched)) or 0.0
-    return facts.worth(facts.seconds / max(after, least), max(after, least))
+    if facts.seconds is None or least is None or (number and not walks):
+        return facts.gain(then, paces=True)
+    if number:
+        value = tiles.walk(walks, tiles.column(shape))
+        least = max(least, facts.seconds * touched / moved + (moved - touched) / value)
+    return facts.worth(facts.seconds / least, least)
 
 
 def _inner(
