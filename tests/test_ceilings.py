@@ -240,6 +240,24 @@ def test_remeasuring_replaces_what_was_asked_for_and_keeps_the_rest(measured: Ma
         assert (old is new) == (old.name != "DRAM triad")
 
 
+def test_remeasuring_runs_the_loop_that_was_fastest_and_tries_no_others(
+    measured: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[list[Job]] = []
+    real = ceilings.measure_jobs
+
+    def measure_jobs(team: Team, jobs: list[Job], *rest: Any) -> Any:
+        tried.append(jobs)
+        return real(team, jobs, *rest)
+
+    monkeypatch.setattr(ceilings, "measure_jobs", measure_jobs)
+    ceilings.remeasure(measured, names=["core-L1 copy"], level=None, seconds=0.01)
+    kept = next(one for one in measured.ceilings if one.name == "core-L1 copy")
+    ((job,),) = tried
+    assert kept.note.startswith(job.note)
+    assert job.loop.order in kept.note
+
+
 def test_remeasuring_takes_any_level(measured: Machine) -> None:
     again = ceilings.remeasure(measured, level="l1", seconds=0.01)
     changed = [n.name for o, n in zip(measured.ceilings, again.ceilings, strict=True) if o is not n]
