@@ -72,7 +72,13 @@ def pairs() -> tuple[Pair, ...]:
     """Return the pairs of built-in kernels."""
     return (
         Pair("transpose_naive", "transpose_blocked", memory.STRIDED),
-        Pair("column_walk_power_of_two", "column_walk_padded", memory.CONFLICT, {"rows": 1024, "cols": 4096}),
+        Pair(
+            "column_walk_power_of_two",
+            "column_walk_padded",
+            memory.CONFLICT,
+            {"rows": 64, "cols": 512, "ld": 512},
+            {"rows": 64, "cols": 512, "ld": 520},
+        ),
         Pair("copy", "copy_nontemporal", memory.WRITE_ALLOCATE_RULE),
     )
 

@@ -18,6 +18,7 @@ from counteroof.diagnose import (
     fits,
     memory,
     pages,
+    stacked,
     threads,
 )
 from counteroof.diagnose.base import Facts, Shape, Size
@@ -527,6 +528,43 @@ def test_an_imported_count_is_doubted() -> None:
     moved = Count(8 * N, "imported", "a file")
     counted = measurement(2 * N, (read("a", 8 * N),), read=0, write=0, dram_bytes=moved)
     assert "imported count" in only(facts(counted=counted, seconds=1e-4), doubts.ABOVE).message
+
+
+@pytest.mark.parametrize(
+    ("gigaflops", "message", "missing"),
+    [
+        (3, "it is below f64 scalar FMA 1 chain (4", "look at what else the loop does"),
+        (5, "it is above f64 scalar FMA 1 chain (4", "more independent operations"),
+        (20, "it is above f64 scalar FMA (16", "AVX2 instructions that fuse"),
+        (54, "it is above f64 AVX2 FMA (50", "AVX-512 instructions"),
+        (100, "below f64 AVX-512 FMA (128", "fused multiply-adds"),
+    ],
+)
+def test_the_ceiling_that_is_not_reached_names_what_is_missing(
+    gigaflops: float, message: str, missing: str
+) -> None:
+    roofs = (
+        compute("f64 scalar FMA 1 chain", 4, "f64", "scalar", mix="FMA 1 chain"),
+        compute("f64 scalar FMA", 16, "f64", "scalar", mix="FMA"),
+        compute("f64 AVX2 FMA", 50, "f64", "AVX2", mix="FMA"),
+        compute("f64 AVX-512 ADD+MUL 1:1", 64, "f64", mix="ADD+MUL 1:1", fma=False),
+        compute("f64 AVX-512 FMA", 128, "f64", mix="FMA"),
+    )
+    counted = measurement(10**9, (replace(read("a", 64), dram_read_bytes=0),))
+    seconds = 1 / gigaflops
+    observation = Observation(seconds, 10**9, 0, "f64")
+    placed = place(observation, roofs)
+    found = facts(counted=counted, seconds=seconds, placement=placed, machine=factories.machine(roofs))
+    one = only(found, stacked.BETWEEN)
+    assert message in one.message
+    assert missing in one.try_
+    assert one.severity == "note"
+
+
+def test_a_kernel_that_memory_holds_back_or_at_its_peak_is_between_no_ceilings() -> None:
+    assert stacked.BETWEEN not in rules(facts(read("a", 8 * N), seconds=0.01))
+    busy = measurement(10**9, (replace(read("a", 64), dram_read_bytes=0),))
+    assert stacked.BETWEEN not in rules(facts(counted=busy, seconds=1 / 120))
 
 
 # All rules

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from . import arithmetic, claims, doubts, memory, pages, threads
+from . import arithmetic, claims, doubts, memory, pages, stacked, threads
 from .base import Facts, Finding
 from .fine import nothing_found
 
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     *arithmetic.RULES,
     *threads.RULES,
     *doubts.RULES,
+    *stacked.RULES,
     *claims.RULES,
 )
 

@@ -96,8 +96,13 @@ class Shape:
 
     @property
     def integer(self) -> bool:
-        """Whether its elements are integers, and so may be indices of others."""
+        """Whether its elements are integers."""
         return self.dtype[0] in "iu"
+
+    @property
+    def index(self) -> bool:
+        """Whether its elements may be indices of others: integers large enough for it."""
+        return self.integer and self.element_bytes >= 4
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,7 @@ def _indexed(facts: Facts, shape: Shape) -> bool:
     if shape.integer:
         return False
     return any(
-        one.integer and other.dram_read_bytes and not other.dram_write_bytes
+        one.index and other.dram_read_bytes and not other.dram_write_bytes
         for one in facts.shapes
         for other in facts.arrays
         if other.name == one.name
@@ -317,7 +317,7 @@ def _inner(
     indexed = [shape for shape in facts.shapes if _indexed(facts, shape)]
     if indexed:
         # arrays as long as an index are likely read beside it
-        lengths = {shape.bytes // shape.element_bytes for shape in facts.shapes if shape.integer}
+        lengths = {shape.bytes // shape.element_bytes for shape in facts.shapes if shape.index}
         stored = {one.name for one in facts.arrays if one.touched_write_bytes}
         read = [shape for shape in indexed if shape.name not in stored]
         others = [shape for shape in read if shape.bytes // shape.element_bytes not in lengths]
