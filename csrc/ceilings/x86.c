@@ -2,6 +2,7 @@
 
    The FLOPs of the table are counted by the preprocessor from the very list of instructions that makes the loop. */
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <string.h>
 
 #include "ceilings/loops.h"
@@ -226,7 +227,9 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
    rax, rdx and r8 point at this iteration's chunk of a, b and c; r9 at that of a fourth stream, as far from c as c is
    from b. */
 #define TIMES_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define MEMORY_LOOP(name, feature, chunk, load, reg, body, finish)                                                 \
+#define PARTS 4 /* of an iteration: one is so few instructions that those of the loop itself would count */
+#define PART(number, part, body) ".set .Loff, " #number "*" #part "\n\t" body
+#define LONG_LOOP(name, feature, part, load, reg, start, body, finish)                                             \
     __attribute__((target(feature), noinline)) static uint64_t name(uint64_t iterations, uint64_t mask, double *a, \
                                                                     double *b, double *c)                          \
     {                                                                                                              \
@@ -238,18 +241,21 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
                          "and %[mask], %%rcx\n\t"                                                                  \
                          "lea (%[a], %%rcx), %%rax\n\t"                                                            \
                          "lea (%[b], %%rcx), %%rdx\n\t"                                                            \
-                         "lea (%[c], %%rcx), %%r8\n\t" body                                                        \
-                         "add $" #chunk ", %[at]\n\t"                                                              \
+                         "lea (%[c], %%rcx), %%r8\n\t" start                                                       \
+                         PART(0, part, body) PART(1, part, body) PART(2, part, body) PART(3, part, body)           \
+                         "add $4*" #part ", %[at]\n\t"                                                             \
                          "cmp %[end], %[at]\n\t"                                                                   \
                          "jb 1b\n\t" finish                                                                        \
                          : [at] "+r"(at)                                                                           \
-                         : [end] "r"(iterations * chunk), [mask] "r"(mask), [a] "r"(a), [b] "r"(b), [c] "r"(c),    \
-                           [factor] "r"(ones_f64)                                                                  \
-                         : "rax", "rcx", "rdx", "r8", "r9", VECTORS_CLOBBERED);                                         \
-        return at / chunk;                                                                                         \
+                         : [end] "r"(iterations * (PARTS * (part))), [mask] "r"(mask), [a] "r"(a), [b] "r"(b),     \
+                           [c] "r"(c), [factor] "r"(ones_f64)                                                      \
+                         : "rax", "rcx", "rdx", "r8", "r9", VECTORS_CLOBBERED);                                    \
+        return at / (PARTS * (part));                                                                              \
     }
+#define MEMORY_LOOP(name, feature, part, load, reg, body, finish) \
+    LONG_LOOP(name, feature, part, load, reg, "", body, finish)
 
-#define AT(i, width) #i "*" width
+#define AT(i, width) ".Loff+" #i "*" width
 #define READ(width, move, reg, i) move " " AT(i, width) "(%%rax), %%" reg #i "\n\t"
 #define COPY_LOAD(width, move, reg, i) move " " AT(i, width) "(%%rdx), %%" reg #i "\n\t"
 #define TRIAD_LOAD(width, move, reg, i) move " " AT(i, width) "(%%r8), %%" reg #i "\n\t"
@@ -313,38 +319,38 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 
 /* Non-temporal stores are complete once fenced; without it the last ones would be left out of the time. */
 #define FENCE "sfence\n\t"
-#define MEMORY_LOOPS(name, feature, chunk, load, reg, E, clean)                                                    \
-    MEMORY_LOOP(name##_read, feature, chunk, load, reg, TIMES_8(E##_READ), clean)                                  \
-    MEMORY_LOOP(name##_copy, feature, chunk, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)          \
-    MEMORY_LOOP(name##_copy_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_COPY), clean)                      \
-    MEMORY_LOOP(name##_copy_fours, feature, chunk, load, reg, FOURS(E##_COPY_LOAD, E##_STORE), clean)              \
-    MEMORY_LOOP(name##_triad, feature, chunk, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STORE), clean)             \
-    MEMORY_LOOP(name##_triad_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_TRIAD), clean)                    \
-    MEMORY_LOOP(name##_update, feature, chunk, load, reg, TIMES_8(E##_UPDATE) TIMES_8(E##_STORE), clean)           \
-    MEMORY_LOOP(name##_update_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_UPDATE), clean)                  \
-    MEMORY_LOOP(name##_update_fours, feature, chunk, load, reg, FOURS(E##_READ, E##_STORE), clean)                 \
-    MEMORY_LOOP(name##_copy_nt, feature, chunk, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STREAM), FENCE clean) \
-    MEMORY_LOOP(name##_triad_nt, feature, chunk, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STREAM), FENCE clean)   \
-    MEMORY_LOOP(name##_store, feature, chunk, load, reg, TIMES_8(E##_FILL), clean)                                 \
-    MEMORY_LOOP(name##_store_nt, feature, chunk, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                 \
-    MEMORY_LOOP(name##_place, feature, chunk, load, reg,                                                           \
+#define MEMORY_LOOPS(name, feature, part, load, reg, E, clean)                                                     \
+    MEMORY_LOOP(name##_read, feature, part, load, reg, TIMES_8(E##_READ), clean)                                  \
+    MEMORY_LOOP(name##_copy, feature, part, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)          \
+    MEMORY_LOOP(name##_copy_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_COPY), clean)                      \
+    MEMORY_LOOP(name##_copy_fours, feature, part, load, reg, FOURS(E##_COPY_LOAD, E##_STORE), clean)              \
+    MEMORY_LOOP(name##_triad, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STORE), clean)             \
+    MEMORY_LOOP(name##_triad_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_TRIAD), clean)                    \
+    MEMORY_LOOP(name##_update, feature, part, load, reg, TIMES_8(E##_UPDATE) TIMES_8(E##_STORE), clean)           \
+    MEMORY_LOOP(name##_update_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_UPDATE), clean)                  \
+    MEMORY_LOOP(name##_update_fours, feature, part, load, reg, FOURS(E##_READ, E##_STORE), clean)                 \
+    MEMORY_LOOP(name##_copy_nt, feature, part, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STREAM), FENCE clean) \
+    MEMORY_LOOP(name##_triad_nt, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STREAM), FENCE clean)   \
+    MEMORY_LOOP(name##_store, feature, part, load, reg, TIMES_8(E##_FILL), clean)                                 \
+    MEMORY_LOOP(name##_store_nt, feature, part, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                 \
+    MEMORY_LOOP(name##_place, feature, part, load, reg,                                                           \
                 TIMES_8(E##_COPY_LOAD) TIMES_8(E##_READ) TIMES_8(E##_STORE), clean)                                \
-    MEMORY_LOOP(name##_place_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_PLACE), clean)                    \
-    MEMORY_LOOP(name##_2_1, feature, chunk, load, reg,                                                             \
+    MEMORY_LOOP(name##_place_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_PLACE), clean)                    \
+    MEMORY_LOOP(name##_2_1, feature, part, load, reg,                                                             \
                 TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)                              \
-    MEMORY_LOOP(name##_2_1_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_2_1), clean)                        \
-    MEMORY_LOOP(name##_3_1, feature, chunk, load, reg,                                                             \
-                FOURTH TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)   \
-    MEMORY_LOOP(name##_3_1_turn, feature, chunk, load, reg, FOURTH IN_TURN(E, IN_TURN_3_1), clean)                 \
-    MEMORY_LOOP(name##_1_2, feature, chunk, load, reg,                                                             \
+    MEMORY_LOOP(name##_2_1_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_2_1), clean)                        \
+    LONG_LOOP(name##_3_1, feature, part, load, reg, FOURTH,                                                       \
+                TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)   \
+    LONG_LOOP(name##_3_1_turn, feature, part, load, reg, FOURTH, IN_TURN(E, IN_TURN_3_1), clean)                 \
+    MEMORY_LOOP(name##_1_2, feature, part, load, reg,                                                             \
                 TIMES_8(E##_LOAD_C) TIMES_8(E##_STORE) TIMES_8(E##_STORE_B), clean)                                \
-    MEMORY_LOOP(name##_1_2_turn, feature, chunk, load, reg, IN_TURN(E, IN_TURN_1_2), clean)
+    MEMORY_LOOP(name##_1_2_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_1_2), clean)
 
 MEMORY_LOOPS(avx512, "avx512f", 512, "vmovupd", "zmm", ZMM, CLEAN)
 MEMORY_LOOPS(avx2, "avx2,fma", 256, "vmovupd", "ymm", YMM, CLEAN)
 MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
 
-/* Scalar: twice as many instructions an iteration, so that those of the loop itself do not count. */
+/* Scalar: a part has twice as many instructions. */
 #define SCALAR(move, from, to) "mov" move " " from ", " to "\n\t"
 #define SD_LOAD(i, base, more) SCALAR("sd", more "+" AT(i, "8") "(%%" base ")", "%%xmm" #i)
 #define SD_STORE(i, from, base, more) SCALAR("sd", "%%xmm" from, more "+" AT(i, "8") "(%%" base ")")
@@ -374,6 +380,7 @@ MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
 #define SD_IN_TURN_PLACE(E, i) SD_B##E(i) SD_READ##E(i) SD_S##E(i)
 #define SD_IN_TURN(STEP) IN_TURN(, STEP) IN_TURN(_2, STEP)
 #define SCALAR_LOOP(name, body) MEMORY_LOOP(scalar_##name, "sse2", 128, "movupd", "xmm", body, "")
+#define SCALAR_LONG_LOOP(name, start, body) LONG_LOOP(scalar_##name, "sse2", 128, "movupd", "xmm", start, body, "")
 SCALAR_LOOP(read, TIMES_8(SD_READ) TIMES_8(SD_READ_2))
 SCALAR_LOOP(copy, TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
 SCALAR_LOOP(copy_turn, SD_IN_TURN(SD_IN_TURN_COPY))
@@ -389,9 +396,9 @@ SCALAR_LOOP(place, TIMES_8(SD_B) TIMES_8(SD_READ) TIMES_8(SD_S) TIMES_8(SD_B_2) 
 SCALAR_LOOP(place_turn, SD_IN_TURN(SD_IN_TURN_PLACE))
 SCALAR_LOOP(2_1, TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_C_2) TIMES_8(SD_B_2) TIMES_8(SD_S_2))
 SCALAR_LOOP(2_1_turn, SD_IN_TURN(SD_IN_TURN_2_1))
-SCALAR_LOOP(3_1, FOURTH TIMES_8(SD_D) TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_D_2) TIMES_8(SD_C_2)
+SCALAR_LONG_LOOP(3_1, FOURTH, TIMES_8(SD_D) TIMES_8(SD_C) TIMES_8(SD_B) TIMES_8(SD_S) TIMES_8(SD_D_2) TIMES_8(SD_C_2)
                      TIMES_8(SD_B_2) TIMES_8(SD_S_2))
-SCALAR_LOOP(3_1_turn, FOURTH SD_IN_TURN(SD_IN_TURN_3_1))
+SCALAR_LONG_LOOP(3_1_turn, FOURTH, SD_IN_TURN(SD_IN_TURN_3_1))
 SCALAR_LOOP(1_2, TIMES_8(SD_C) TIMES_8(SD_S) TIMES_8(SD_SB) TIMES_8(SD_C_2) TIMES_8(SD_S_2) TIMES_8(SD_SB_2))
 SCALAR_LOOP(1_2_turn, SD_IN_TURN(SD_IN_TURN_1_2))
 
@@ -431,30 +438,31 @@ SCALAR_LOOP(1_2_turn, SD_IN_TURN(SD_IN_TURN_1_2))
 #define FIRST "loads first"
 #define TURN "in turn"
 /* A triad fuses where it can: two FLOPs an element either way. */
-#define MEMORY_ENTRIES(name, isa, needs, chunk, fuses)                                                              \
-    {"read", isa, needs, "f64", "r", FIRST, chunk, 0, 0, name##_read},                                             \
-        {"copy", isa, needs, "f64", "wr", FIRST, chunk, 0, 0, name##_copy},                                        \
-        {"copy", isa, needs, "f64", "wr", TURN, chunk, 0, 0, name##_copy_turn},                                    \
-        {"copy", isa, needs, "f64", "wr", "by fours", chunk, 0, 0, name##_copy_fours},                             \
-        {"triad", isa, needs, "f64", "wrr", FIRST, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad}, \
-        {"triad", isa, needs, "f64", "wrr", TURN, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses),               \
+#define CHUNK(part) (PARTS * (part))
+#define MEMORY_ENTRIES(name, isa, needs, part, fuses)                                                              \
+    {"read", isa, needs, "f64", "r", FIRST, CHUNK(part), 0, 0, name##_read},                                             \
+        {"copy", isa, needs, "f64", "wr", FIRST, CHUNK(part), 0, 0, name##_copy},                                        \
+        {"copy", isa, needs, "f64", "wr", TURN, CHUNK(part), 0, 0, name##_copy_turn},                                    \
+        {"copy", isa, needs, "f64", "wr", "by fours", CHUNK(part), 0, 0, name##_copy_fours},                             \
+        {"triad", isa, needs, "f64", "wrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), name##_triad}, \
+        {"triad", isa, needs, "f64", "wrr", TURN, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses),               \
          name##_triad_turn},                                                                                       \
-        {"update", isa, needs, "f64", "u", FIRST, chunk, (chunk) / 8, 0, name##_update},                           \
-        {"update", isa, needs, "f64", "u", TURN, chunk, 0, 0, name##_update_turn},                                 \
-        {"update", isa, needs, "f64", "u", "by fours", chunk, 0, 0, name##_update_fours},                          \
-        {"store", isa, needs, "f64", "w", FIRST, chunk, 0, 0, name##_store},                                       \
-        {"2:1 in place", isa, needs, "f64", "ur", FIRST, chunk, 0, 0, name##_place},                               \
-        {"2:1 in place", isa, needs, "f64", "ur", TURN, chunk, 0, 0, name##_place_turn},                           \
-        {"2:1", isa, needs, "f64", "wrr", FIRST, chunk, 0, 0, name##_2_1},                                         \
-        {"2:1", isa, needs, "f64", "wrr", TURN, chunk, 0, 0, name##_2_1_turn},                                     \
-        {"3:1", isa, needs, "f64", "wrrr", FIRST, chunk, 0, 0, name##_3_1},                                        \
-        {"3:1", isa, needs, "f64", "wrrr", TURN, chunk, 0, 0, name##_3_1_turn},                                    \
-        {"1:2", isa, needs, "f64", "wwr", FIRST, chunk, 0, 0, name##_1_2},                                         \
-        {"1:2", isa, needs, "f64", "wwr", TURN, chunk, 0, 0, name##_1_2_turn}
-#define NT_ENTRIES(name, isa, needs, chunk, fuses)                                                                 \
-    {"store NT", isa, needs, "f64", "n", FIRST, chunk, 0, 0, name##_store_nt},                                     \
-        {"copy NT", isa, needs, "f64", "nr", FIRST, chunk, 0, 0, name##_copy_nt},                                  \
-        {"triad NT", isa, needs, "f64", "nrr", FIRST, chunk, (chunk) / 8 * 2, (chunk) / 8 * 2 * (fuses), name##_triad_nt}
+        {"update", isa, needs, "f64", "u", FIRST, CHUNK(part), CHUNK(part) / 8, 0, name##_update},                           \
+        {"update", isa, needs, "f64", "u", TURN, CHUNK(part), 0, 0, name##_update_turn},                                 \
+        {"update", isa, needs, "f64", "u", "by fours", CHUNK(part), 0, 0, name##_update_fours},                          \
+        {"store", isa, needs, "f64", "w", FIRST, CHUNK(part), 0, 0, name##_store},                                       \
+        {"2:1 in place", isa, needs, "f64", "ur", FIRST, CHUNK(part), 0, 0, name##_place},                               \
+        {"2:1 in place", isa, needs, "f64", "ur", TURN, CHUNK(part), 0, 0, name##_place_turn},                           \
+        {"2:1", isa, needs, "f64", "wrr", FIRST, CHUNK(part), 0, 0, name##_2_1},                                         \
+        {"2:1", isa, needs, "f64", "wrr", TURN, CHUNK(part), 0, 0, name##_2_1_turn},                                     \
+        {"3:1", isa, needs, "f64", "wrrr", FIRST, CHUNK(part), 0, 0, name##_3_1},                                        \
+        {"3:1", isa, needs, "f64", "wrrr", TURN, CHUNK(part), 0, 0, name##_3_1_turn},                                    \
+        {"1:2", isa, needs, "f64", "wwr", FIRST, CHUNK(part), 0, 0, name##_1_2},                                         \
+        {"1:2", isa, needs, "f64", "wwr", TURN, CHUNK(part), 0, 0, name##_1_2_turn}
+#define NT_ENTRIES(name, isa, needs, part, fuses)                                                                 \
+    {"store NT", isa, needs, "f64", "n", FIRST, CHUNK(part), 0, 0, name##_store_nt},                                     \
+        {"copy NT", isa, needs, "f64", "nr", FIRST, CHUNK(part), 0, 0, name##_copy_nt},                                  \
+        {"triad NT", isa, needs, "f64", "nrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), name##_triad_nt}
 
 const struct ceilings_loop ceilings_table[] = {
     VEX_ENTRIES(avx512_f64, "AVX-512", "avx512f", f64, 8),
@@ -485,6 +493,15 @@ const struct ceilings_loop ceilings_table[] = {
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 
+#ifdef HALF_PRECISION
+/* Leaf 7, EDX bit 23 (Intel SDM, CPUID); not every compiler that has the instructions has a builtin that asks for them. */
+static int half_precision(void)
+{
+    uint32_t a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+}
+#endif
+
 int ceilings_isa_usable(const struct ceilings_loop *loop)
 {
     /* These also ask whether the operating system saves the registers. */
@@ -497,7 +514,7 @@ int ceilings_isa_usable(const struct ceilings_loop *loop)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni");
 #ifdef HALF_PRECISION
     if (strcmp(loop->needs, "avx512fp16") == 0)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512fp16");
+        return __builtin_cpu_supports("avx512f") && half_precision();
 #endif
     if (strcmp(loop->needs, "fma") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

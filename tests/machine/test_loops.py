@@ -163,7 +163,7 @@ def loop_body(entry: Any) -> list[Any]:
     """Return the instructions between a loop's first instruction and its backward jump."""
     iced = pytest.importorskip("iced_x86")
     address = int(ffi.cast("uintptr_t", entry.run))
-    code = bytes(ffi.buffer(ffi.cast("char *", address), 2048))
+    code = bytes(ffi.buffer(ffi.cast("char *", address), 8192))
     seen: list[Any] = []
     for instruction in iced.Decoder(64, code, ip=address):
         seen.append(instruction)
