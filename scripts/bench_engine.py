@@ -207,6 +207,8 @@ def instrumented(
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
     ratios, seconds = [], []
     with Engine(detail, model.pointer if model else None) as engine:
+        if model:
+            engine.watch_strides((span.start, span.bytes) for span in prepared.spans)
 
         def call() -> None:
             engine.call(prepared.function, prepared.frame)

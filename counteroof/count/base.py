@@ -140,6 +140,35 @@ class InstructionTraffic:
 
 
 @dataclass(frozen=True)
+class StrideShare:
+    """A distance from one access of an array to the next, in bytes, and its share of the array's accesses."""
+
+    array: str
+    stride: int | None
+    """0: the same place again; ``None``: all others, most of which did not come again."""
+    bytes: int | None
+    """Of one access."""
+    contiguous: bool
+    """Whether accesses at this stride leave no bytes out, alone or together with others of the same loop."""
+    share: float
+
+
+@dataclass(frozen=True)
+class AccessMix:
+    """Loads and stores of one call, element by element; those through an index vector apart.
+
+    Of gathers and scatters all lanes count, also where a mask may have switched some off.
+    """
+
+    accesses: int
+    bytes: int
+    gathered: int
+    gathered_bytes: int
+    scattered: int
+    scattered_bytes: int
+
+
+@dataclass(frozen=True)
 class ChainLink:
     """One operation of a chain: its instruction, and the cycles from what it waits for to its result."""
 
@@ -234,6 +263,9 @@ class Measurement:
     """Both add up to the totals."""
     chains: tuple[LoopChain, ...] = ()
     """Loops whose passes wait for each other, those that demand most cycles first."""
+    strides: tuple[StrideShare, ...] = ()
+    """By array, the most frequent first; each array's shares add up to one. Partly sampled."""
+    access_mix: AccessMix | None = None
     latencies: str | None = None
     """Whose latencies the chains were computed with, and how these are known; ``None``: there are none."""
     slowdown: float | None = None

@@ -7,7 +7,7 @@ chains that are short beside its window several run side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..library import address_to_symbol
@@ -28,17 +28,13 @@ LINKS = 24
 """Operations of a chain told of at most; those that take most cycles."""
 
 
-def loop_chains(engine: Engine, latencies: Latencies) -> tuple[LoopChain, ...]:
-    """Return the chains of the loops that ran since the last reset, those that demand most first.
-
-    Of several threads, that which executed most instructions counts.
-    """
+def loop_chains(paths: Iterable[LoopPath], latencies: Latencies) -> tuple[LoopChain, ...]:
+    """Return the chains of loops, those that demand most first."""
     from ..instrument.dataflow import chain
-    from ..instrument.paths import hot_paths
 
     places = Places()
     found = []
-    for path in hot_paths(_busiest(engine)):
+    for path in paths:
         longest = chain(path.instructions, latencies)
         if longest is None or not longest.cycles:
             continue
@@ -63,12 +59,14 @@ def demanded(path: LoopPath, cycles: float, window: int) -> float:
     return path.passes * cycles / (1 + window / run)
 
 
-def _busiest(engine: Engine) -> list[tuple[tuple[ix.Instruction, ...], int]]:
-    """Return the blocks with how often each ran on the thread that executed most."""
+def loops(engine: Engine) -> list[LoopPath]:
+    """Return the loops that ran most since the last reset, on the thread that executed most instructions."""
+    from ..instrument.paths import hot_paths
+
     blocks = [block.instructions for block in engine.blocks]
     counts = [engine.block_counts(thread) for thread in range(engine.threads)]
     most = max(counts, key=lambda times: sum(len(block) * n for block, n in zip(blocks, times, strict=False)))
-    return list(zip(blocks, most, strict=False))  # threads of a pool may still be translating
+    return hot_paths(list(zip(blocks, most, strict=False)))  # threads of a pool may still be translating
 
 
 def _described(path: LoopPath, longest: Chain, cycles: float, places: Places) -> LoopChain:
@@ -90,7 +88,7 @@ def _described(path: LoopPath, longest: Chain, cycles: float, places: Places) ->
         line=line[1] if line else None,
         passes=path.passes,
         entries=path.entries,
-        blocks=path.blocks,
+        blocks=len(path.addresses),
         instructions=len(path.instructions),
         flops=sum(rule.flops() for rule in rules if rule is not None and rule.in_total),
         cycles=float(longest.cycles),

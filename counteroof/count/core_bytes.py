@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .. import units
-from .base import Count, unavailable
+from .base import AccessMix, Count, unavailable
 
 if TYPE_CHECKING:
     from ..instrument.engine import Executed
@@ -58,3 +58,28 @@ def core_bytes(executed: Iterable[Executed], xsave_bytes: int = 0) -> Count:
         share = units.percent(unsure / total)
         reason = f"upper bound: {share} are of masked or gathered accesses, taken with all lanes active"
     return Count(total, "instrumented", SOURCE, reason)
+
+
+def access_mix(executed: Iterable[Executed], xsave_bytes: int = 0) -> AccessMix:
+    """Return how many elements were loaded and stored, and how many of them by gathers and scatters.
+
+    Of repeated string instructions each counts as one access; an update counts as one.
+    """
+    from ..instrument.decode import FLUSH, GATHERED, LOAD, PREFETCH, Reader
+
+    reader = Reader(None, xsave_bytes)
+    sums: Counter[str] = Counter()
+    for item in executed:
+        for access in reader.accesses(item.instruction):
+            if not item.times or access.kind in (PREFETCH, FLUSH):
+                continue
+            times = item.times
+            if access.form == GATHERED:
+                times *= access.lanes
+                kind = "gathered" if access.kind == LOAD else "scattered"
+                sums[kind] += times
+                sums[f"{kind}_bytes"] += times * access.bytes
+            sums["accesses"] += times
+            sums["bytes"] += times * access.bytes * (1 if access.form == GATHERED else max(access.lanes, 1))
+    names = ("accesses", "bytes", "gathered", "gathered_bytes", "scattered", "scattered_bytes")
+    return AccessMix(**{name: sums[name] for name in names})

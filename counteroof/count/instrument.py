@@ -11,17 +11,20 @@ from __future__ import annotations
 import struct
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
 from .base import ArrayTraffic, Count, Measurement, SharedLine, unavailable
-from .core_bytes import core_bytes
+from .core_bytes import access_mix, core_bytes
 from .flop_count import Convention, FlopCount, count_flops
+from .strides import AccessStrides, histogram
 
 if TYPE_CHECKING:
     from ..cachesim.model import CacheModel, Totals
+    from ..instrument.engine import Engine
+    from ..instrument.paths import LoopPath
     from ..instrument.translate import Detail
     from ..machine.model import Machine
     from ..run.prepare import PreparedCall
@@ -51,7 +54,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     """
     from ..instrument.engine import Engine, xsave_bytes
     from ..instrument.latencies import here
-    from .chains import loop_chains
+    from .chains import loop_chains, loops
 
     machine: Machine = options["machine"]
     detail: Detail = options.get("detail", "bytes")
@@ -81,6 +84,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         unlike_native = None
         if (_value(prepared, returned), *_state(prepared)) != native:
             unlike_native = _blame(prepared, native, engine.threads)
+        if model:
+            engine.watch_strides((span.start, span.bytes) for span in prepared.spans)
         engine.reset()
         if model:
             if prepared.case.spec.cache == "cold":
@@ -109,8 +114,12 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
             by_thread = tuple(thread.flops for thread in each if thread.flops) or by_thread
         threads_used = sum(any(engine.block_counts(thread)) for thread in range(engine.threads))
         native_calls = engine.native_calls
+        hot = loops(engine)
+        names = [span.name for span in prepared.spans]
+        strides = histogram(_accesses(engine, hot), names) if model else ()
+        mix = access_mix(engine.executed(), xsave_bytes())
         latencies = here()
-        chains = loop_chains(engine, latencies)
+        chains = loop_chains(hot, latencies)
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
         repeats: list[int] = []
         while model and threads_used > 1 and len(repeats) < REPEATS:
@@ -132,6 +141,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         measurement,
         core_l1_bytes=at_core,
         chains=chains,
+        strides=strides,
+        access_mix=mix,
         latencies=f"{latencies.name}, {latencies.known}",
     )
     if unlike_native:
@@ -149,6 +160,35 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
 
     table = instructions(executed, traffic.origins, Convention(convention, machine.cpu))
     return replace(measurement, instruction_table=table, lines=lines(table))
+
+
+def _accesses(engine: Engine, hot: Iterable[LoopPath]) -> Iterable[list[AccessStrides]]:
+    """Return what was seen of the accesses of each loop, and of each block that is in none."""
+    from ..instrument.decode import COMPRESSED, GATHERED, LOAD, MASKED, NON_TEMPORAL, STORE, STRING, UPDATE
+
+    def size_and_times(one: Any, times: int) -> tuple[int, int]:
+        if one.form in (MASKED, COMPRESSED):
+            return one.bytes * one.lanes, times
+        if one.form == STRING:  # as often as was looked at: how long the strings were in all is not recorded
+            return one.bytes, sum(bucket.weight for bucket in one.stride)
+        return one.bytes, times * (one.lanes if one.form == GATHERED else 1)
+
+    loop_of = {address: path.addresses[0] for path in hot for address in path.addresses}
+    found: dict[int, list[AccessStrides]] = {}
+    for block, times, accesses in engine.strides():
+        found.setdefault(loop_of.get(block.guest, block.guest), []).extend(
+            AccessStrides(
+                *size_and_times(one, times),
+                one.kind in (STORE, NON_TEMPORAL, UPDATE),
+                one.last,
+                one.array,
+                {(bucket.stride, bucket.array): bucket.weight for bucket in one.stride if bucket.weight},
+                one.other,
+            )
+            for one in accesses
+            if one.kind in (LOAD, STORE, NON_TEMPORAL, UPDATE)
+        )
+    return found.values()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,6 +246,22 @@ class Engine:
                     lanes = sum(int(self._lib.instrument_lane_count(at, number, group)) for at in numbers)
                 more = sum(often for place, often in left if position < place)
                 yield Executed(instruction, times + more, lanes, tuple(accesses.get(position, ())))
+
+    def watch_strides(self, arrays: Iterable[tuple[int, int]]) -> None:
+        """From now on look at how far apart successive addresses are, in arrays given as (start, bytes)."""
+        ranges = self._ffi.new("struct run_range[]", list(arrays))
+        self._check(self._lib.instrument_watch_strides(ranges, len(ranges)))
+
+    def strides(self) -> Iterator[tuple[TranslatedBlock, int, Sequence[Any]]]:
+        """Yield the blocks of which accesses were looked at since the last reset.
+
+        With each how often it ran, and a ``struct instrument_strides`` for each of its accesses.
+        """
+        room = self._ffi.new("struct instrument_strides[]", 1024)
+        for number, times in enumerate(self.block_counts()):
+            count = self._lib.instrument_block_strides(number, room, 1024) if times else 0
+            if count:
+                yield self.blocks[number], times, room[0:count]
 
     def _partial_runs(self, threads: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
         """Return, by block, before which place a fault or signal made it end, and how often."""

@@ -32,14 +32,14 @@ class LoopPath:
         How often the least frequent of its blocks ran: so often at most it was gone through.
     entries
         How often it was come to from elsewhere: so often at most.
-    blocks
-        How many there are.
+    addresses
+        Where its blocks begin, in order.
     """
 
     instructions: tuple[ix.Instruction, ...]
     passes: int
     entries: int
-    blocks: int
+    addresses: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ def _measured(nodes: Mapping[int, _Node], path: Sequence[int], before: Mapping[i
     ways_in, ways_out = (sum(nodes[address].times for address in some) for some in (come_from, leave_to))
     entries = min(passes, *(ways for ways in (ways_in, ways_out) if ways), passes)
     instructions = tuple(_instructions(nodes, path))
-    return LoopPath(instructions, passes, max(entries, 1), len(path))
+    return LoopPath(instructions, passes, max(entries, 1), tuple(path))
 
 
 def _instructions(nodes: Mapping[int, _Node], path: Sequence[int]) -> Iterator[ix.Instruction]:

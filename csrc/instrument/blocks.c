@@ -226,6 +226,7 @@ void instrument_reset(void) {
     }
     instrument_reset_accesses();
     instrument_reset_partials();
+    instrument_reset_strides();
     instrument_forget_threads();
     instrument_forget_gave_up();
 }
@@ -239,6 +240,7 @@ struct block *instrument_block_of(uint64_t host) {
 }
 
 void instrument_free_blocks(void) {
+    instrument_free_strides();
     for (uint64_t i = 0; i < block_total; i++) {
         struct block *block = instrument_block_at(i);
         free(block->accesses);

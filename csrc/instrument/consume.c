@@ -137,6 +137,13 @@ static inline uint64_t active_count(const struct instrument_lanes *group, const 
     return (uint64_t)__builtin_popcountll(record[group->mask] & all);
 }
 
+/* Where a lane of a gather or scatter is. */
+static inline uint64_t lane_address(const struct instrument_access *a, const uint64_t *record, uint64_t start, unsigned lane) {
+    int64_t index = a->index_bytes == 4 ? ((const int32_t *)&record[a->vector])[lane]
+                                        : ((const int64_t *)&record[a->vector])[lane];
+    return start + ((uint64_t)index << a->scale);
+}
+
 /* Touch what an access touches that is not simply one range; returns how many accesses it was described by. */
 static unsigned special_access(struct consumer *c, const struct instrument_access *a, const uint64_t *record, const struct bases *bases) {
     uint64_t start = address_of(a, record, bases);
@@ -160,10 +167,7 @@ static unsigned special_access(struct consumer *c, const struct instrument_acces
         uint64_t lanes = active_lanes(a, record);
         for (unsigned i = 0; i < a->lanes; i++) {
             if (!(lanes >> i & 1)) continue;
-            int64_t index = a->index_bytes == 4 ? ((const int32_t *)&record[a->vector])[i]
-                                                : ((const int64_t *)&record[a->vector])[i];
-            uint64_t address = start + ((uint64_t)index << a->scale);
-            touch(c, address, a->bytes, a->kind);
+            touch(c, lane_address(a, record, start, i), a->bytes, a->kind);
         }
     } else if (a->form == 4) { /* repeated string: a->lanes streams side by side, sharing count and direction */
         int64_t moved = (int64_t)(record[a->vector] - record[a->base]);
@@ -192,7 +196,45 @@ static unsigned special_access(struct consumer *c, const struct instrument_acces
     return 1;
 }
 
-static void consume_loop(struct consumer *c, const struct block *b, const uint64_t *record, struct state *owner) {
+/* Of loops that run often, and of the chunks of a long run, some are enough to know the strides. */
+#define ALL_OF_THE_FIRST 64u
+#define LOOPS_SKIPPED 16u
+#define CHUNKS_SKIPPED 8u
+#define SAMPLE 512u /* records from the start of a chunk */
+
+static void step_loop(struct block *b, uint32_t n, const uint64_t *start, const int64_t *stride, uint64_t count) {
+    struct strides *strides = instrument_strides_of(b);
+    if (!strides) return;
+    for (uint32_t i = 0; i < n; i++) instrument_step(strides, i, start[i], stride[i], count);
+}
+
+static void sample(const struct chunk *chunk, uint32_t window) {
+    const struct state *owner = chunk->owner;
+    const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
+    const uint64_t *record = chunk->start;
+    for (uint32_t n = 0; n < SAMPLE && record < chunk->end; n++) {
+        struct block *b = instrument_block_at(record[0]);
+        struct strides *strides = b->info.loop ? NULL : instrument_strides_of(b);
+        for (uint32_t i = 0; strides && i < b->info.accesses; i++) {
+            const struct instrument_access *a = &b->accesses[i];
+            uint64_t address = address_of(a, record, &bases);
+            if (a->form == 3) {
+                uint64_t lanes = active_lanes(a, record);
+                for (unsigned lane = 0; lane < a->lanes; lane++)
+                    if (lanes >> lane & 1) instrument_stride_to(strides, i, lane_address(a, record, address, lane), window);
+            } else if (a->form == 4) {
+                int64_t moved = (int64_t)(record[a->vector] - record[a->base]);
+                uint64_t count = (uint64_t)(moved < 0 ? -moved : moved) / a->bytes;
+                if (count) instrument_step(strides, i, address, moved < 0 ? -(int64_t)a->bytes : (int64_t)a->bytes, count);
+            } else {
+                instrument_stride_to(strides, i, address, window);
+            }
+        }
+        record += b->info.slots;
+    }
+}
+
+static void consume_loop(struct consumer *c, struct block *b, const uint64_t *record, struct state *owner) {
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t difference = record[b->info.counter_end] - record[b->info.counter_start];
     if (b->info.counter_bits == 32) {
@@ -228,6 +270,9 @@ static void consume_loop(struct consumer *c, const struct block *b, const uint64
         kind[i] = a->kind;
         if (a->form == 1) plain = 0;
     }
+    if (c->first && instrument_looks_at_strides &&
+        (b->loop_runs++ < ALL_OF_THE_FIRST || b->loop_runs % LOOPS_SKIPPED == 0))
+        step_loop(b, n, start, stride, count);
     if (attributing) c->origin = b->info.first_access;
     if (plain) {
         see(c, n * count);
@@ -290,8 +335,13 @@ static void consume(struct consumer *c, const struct chunk *chunk) {
     const struct bases bases = {{0, owner->fs_base, owner->previous_gs}};
     uint64_t *recorded = owner->recorded, seen = 0;
     if (c->part) cachesim_part_core(c->part, owner->number);
+    static uint32_t chunks, windows;
+    if (c->first && instrument_looks_at_strides && (chunks++ < ALL_OF_THE_FIRST || chunks % CHUNKS_SKIPPED == 0)) {
+        if (!++windows) windows = 1;
+        sample(chunk, windows);
+    }
     for (uint32_t slots; record < end; record += slots) {
-        const struct block *b = instrument_block_at(record[0]);
+        struct block *b = instrument_block_at(record[0]);
         slots = b->info.slots;
         if (b->info.loop) {
             consume_loop(c, b, record, owner);

@@ -50,6 +50,11 @@ uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group) 
 int64_t instrument_partials(struct instrument_partial *out, uint64_t room) { (void)out; (void)room; return 0; }
 uint64_t instrument_accesses_seen(void) { return 0; }
 void instrument_attribute(uint32_t on) { (void)on; }
+int instrument_watch_strides(const struct run_range *arrays, uint32_t count) { (void)arrays; (void)count; return -4; }
+uint32_t instrument_block_strides(uint32_t block, struct instrument_strides *out, uint32_t room) {
+    (void)block; (void)out; (void)room;
+    return 0;
+}
 void instrument_trace(struct instrument_touch *out, uint64_t room) { (void)out; (void)room; }
 uint64_t instrument_traced(void) { return 0; }
 #endif

@@ -7,6 +7,7 @@
 
 struct cachesim;
 struct run_frame;
+struct run_range;
 
 /* One memory access of a block: address = value(base) + (value(index) << scale) + delta; slot 0 means "none". */
 struct instrument_access {
@@ -134,6 +135,25 @@ uint64_t instrument_lane_count(uint32_t thread, uint32_t block, uint32_t group);
 int64_t instrument_partials(struct instrument_partial *out, uint64_t room);
 uint64_t instrument_accesses_seen(void);
 void instrument_attribute(uint32_t on);   /* tell the model the number of each access; off when the engine starts */
+
+/* How far from each other the successive addresses of an access are, since the last reset. */
+struct instrument_stride {
+    int64_t stride;
+    uint64_t weight;      /* how often it was seen; what is not sampled is not in it */
+    int32_t array;        /* number of the range the addresses are in; -1 for none */
+    uint32_t unused;
+};
+struct instrument_strides {
+    uint64_t last;        /* the last address looked at, with those of the same block's other accesses */
+    uint64_t other;       /* weight of strides that did not come again */
+    int32_t array;        /* of the last address */
+    uint32_t bytes, kind, form, lanes, position;   /* as in struct instrument_access */
+    struct instrument_stride stride[6];
+};
+/* From now on strides are looked at, in these arrays; until the engine stops. -5 if there are too many. */
+int instrument_watch_strides(const struct run_range *arrays, uint32_t count);
+/* Copies those of a block's accesses; returns how many it has, 0 if none was looked at. */
+uint32_t instrument_block_strides(uint32_t block, struct instrument_strides *out, uint32_t room);
 
 /* For tests: without a model, write every access to `out`, in the order a model would see. To be called when everything is
    drained; NULL ends it. */

@@ -35,6 +35,8 @@ struct block {
     uint32_t stale, listed;  /* the original is another now; the translator is still to be told */
     uint64_t head;           /* the first bytes of a stale block */
     struct block *next_stale;
+    struct strides *strides; /* the consumer's; NULL until it looks */
+    uint32_t loop_runs;
 };
 
 #define BLOCK_SEGMENT 4096u
@@ -162,6 +164,16 @@ int instrument_takeover_signal(void); /* the signal it uses at present, 0 for no
 void instrument_on_signal(int number, siginfo_t *info, void *context); /* signals.c */
 void instrument_outside(struct state *state, int outside);
 void instrument_submit_of(struct state *state);
+
+/* strides.c */
+#define INSTRUMENT_ARRAYS 256
+struct strides;
+extern uint32_t instrument_looks_at_strides;
+struct strides *instrument_strides_of(struct block *block);
+void instrument_step(struct strides *of, uint32_t access, uint64_t address, int64_t stride, uint64_t count);
+void instrument_stride_to(struct strides *of, uint32_t access, uint64_t address, uint32_t window);
+void instrument_reset_strides(void);
+void instrument_free_strides(void);
 
 /* consume.c */
 #define INSTRUMENT_CONSUMERS 4u

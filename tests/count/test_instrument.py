@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counteroof.catalog import EXECUTED, executed_flops, kernels
-from counteroof.count.base import LoopChain, Measurement
+from counteroof.count.base import LoopChain, Measurement, StrideShare
 from counteroof.formula import Formula
 from counteroof.machine.model import CacheLevel
 from counteroof.machine.topology import detect
@@ -208,3 +208,106 @@ def test_a_recurrence_kept_in_an_array_goes_through_memory(tmp_path: Path) -> No
     assert chain.passes == pytest.approx(999, abs=2)
     assert chain.flops == 2
     assert measurement.latencies is not None
+
+
+# ---- strides ----
+
+
+def strides(measurement: Measurement, array: str) -> list[StrideShare]:
+    found = [one for one in measurement.strides if one.array == array]
+    assert sum(one.share for one in found) == pytest.approx(1)
+    return found
+
+
+def test_arrays_of_a_triad_are_walked_in_order() -> None:
+    (case,) = named("triad").cases(size="small")
+    measurement = counted(case)
+    for name in "abc":
+        first = strides(measurement, name)[0]
+        assert first.contiguous
+        assert first.stride == first.bytes
+        assert first.share > 0.99
+    mix = measurement.access_mix
+    assert mix is not None
+    assert (mix.gathered, mix.scattered) == (0, 0)
+    assert mix.bytes == measurement.core_l1_bytes.value
+    assert counted(case, detail="flops").strides == ()  # no addresses
+
+
+def test_a_walk_down_a_column_has_the_stride_of_a_row() -> None:
+    (case,) = named("column_walk_padded").cases(size="small")
+    (first, *_) = strides(counted(case), "a")
+    assert (first.stride, first.contiguous) == (8 * case.params["ld"], False)
+    assert first.share > 0.9
+
+
+def test_a_table_read_through_an_index_has_no_stride() -> None:
+    (case,) = named("gather").cases(size="small")
+    measurement = counted(case)
+    assert strides(measurement, "table")[-1].stride is None
+    assert strides(measurement, "table")[-1].share > 0.9
+    assert strides(measurement, "index")[0].contiguous
+
+
+@needs("gcc")
+@pytest.mark.parametrize("flags", [("-O1",), ("-O2", "-funroll-loops")], ids=["plain", "unrolled"])
+def test_members_of_structs_have_the_stride_of_a_struct(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    code = """
+        struct body { double x, y, z, mass; };
+        double total(const struct body *bodies, long n)
+        {
+            double sum = 0;
+            for (long i = 0; i < n; i++) sum += bodies[i].mass;
+            return sum;
+        }
+    """
+    spec = KernelSpec(
+        name="total",
+        library=LibrarySpec(path=str(shared(tmp_path, code, *flags))),
+        symbol="total",
+        signature="double total(const double *bodies, long n)",
+        args=(array("bodies", "f64", "4*n"), ScalarArg("n", Formula("n"))),
+        params={"n": (10_000,)},
+    )
+    (case,) = spec.cases()
+    (first, *_) = strides(counted(case), "bodies")
+    assert (first.stride, first.bytes, first.contiguous) == (32, 8, False)
+    assert first.share > 0.99
+
+
+@needs("gcc")
+def test_gathers_are_told_apart(tmp_path: Path) -> None:
+    if "AVX2" not in detect().isa:
+        pytest.skip("this processor has no gathers")
+    code = """
+        #include <immintrin.h>
+        void pick(double *out, const double *table, const int *index, long n)
+        {
+            for (long i = 0; i < n; i += 4)
+            {
+                __m128i at = _mm_loadu_si128((const __m128i *)(index + i));
+                _mm256_storeu_pd(out + i, _mm256_i32gather_pd(table, at, 8));
+            }
+        }
+    """
+    spec = KernelSpec(
+        name="pick",
+        library=LibrarySpec(path=str(shared(tmp_path, code, "-O2", "-mavx2"))),
+        symbol="pick",
+        signature="void pick(double *out, const double *table, const int *index, long n)",
+        args=(
+            array("out", "f64", "n"),
+            array("table", "f64", "n"),
+            array("index", "i32", "n", "permutation"),
+            ScalarArg("n", Formula("n")),
+        ),
+        params={"n": (4000,)},
+    )
+    (case,) = spec.cases()
+    measurement = counted(case)
+    mix = measurement.access_mix
+    assert mix is not None
+    assert (mix.gathered, mix.gathered_bytes) == (4000, 32_000)
+    assert mix.accesses == pytest.approx(4000 + 2 * 1000, abs=5)
+    assert strides(measurement, "table")[-1].stride is None
+    assert strides(measurement, "table")[-1].share > 0.9
