@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import reconcile
 from .diagnose import findings
 from .diagnose.base import Facts, Shape, Size
+from .flop_ledger import flop_ledger
 from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
 from .roofline import Observation, Placement, comparable, place, precision_of
 from .spec import DTYPES
@@ -34,6 +35,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
     flops = _with_flops(run)
     moved = next((one for one in run.measurements if reconcile.dram_bytes(one).value is not None), None)
     explained = next((one for one in run.measurements if one.arrays), None)
+    by_function = next((one for one in run.measurements if one.flops_by_function), None)
     traced = next((one for one in run.measurements if one.lines), None)
     seconds = Seconds.of(tuple(run.timing.samples)) if run.timing is not None else None
     declared = Claim(case.declared_flops, case.declared_bytes, spec.declared.source)
@@ -64,6 +66,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         chosen=Chosen(flops.counter if flops else None, moved.counter if moved else None),
         placement=placement,
         ledger=ledger,
+        flop_ledger=flop_ledger(declared.flops, run.library, by_function),
         arrays=tuple(ArrayResult.of(one, line_bytes) for one in explained.arrays) if explained else (),
         lines=tuple(SourceLine.of(one) for one in traced.lines) if traced else (),
         instruction_table=traced.instruction_table if traced else (),

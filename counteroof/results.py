@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import jsonio, reconcile
+from . import flop_ledger, jsonio, reconcile
 from .count.base import ArrayTraffic, Count, InstructionTraffic, LineTraffic, Measurement, unavailable
 from .diagnose.base import Finding
 from .errors import Problem, ResultsError
+from .flop_ledger import FlopLine
 from .machine.model import Machine
 from .reconcile import LedgerLine
 from .roofline import Placement
@@ -158,6 +159,7 @@ class KernelResult:
     chosen: Chosen = Chosen(None, None)
     placement: Placement | None = None
     ledger: tuple[LedgerLine, ...] = ()
+    flop_ledger: tuple[FlopLine, ...] = ()
     arrays: tuple[ArrayResult, ...] = ()
     lines: tuple[SourceLine, ...] = ()
     instruction_table: tuple[InstructionTraffic, ...] = ()
@@ -170,6 +172,8 @@ class KernelResult:
                 raise ValueError(f"chosen counter {name!r} is not among {sorted(self.counters)}")
         if self.ledger and (fault := reconcile.check(self.ledger)):
             raise ValueError(f"ledger: {fault}")
+        if self.flop_ledger and (fault := flop_ledger.check(self.flop_ledger)):
+            raise ValueError(f"ledger of FLOPs: {fault}")
 
     @property
     def flops(self) -> Count:

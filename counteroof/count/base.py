@@ -140,6 +140,40 @@ class InstructionTraffic:
 
 
 @dataclass(frozen=True)
+class Denormals:
+    """Whether a call came across numbers too small for full precision, by the flags of MXCSR.
+
+    The flags are those of the thread that made the call, and each says "at least once".
+    """
+
+    operand: bool
+    """An operand was denormal."""
+    underflow: bool
+    """A result was, and was rounded."""
+    operands_flushed: bool
+    """Such operands count as zero (DAZ)."""
+    results_flushed: bool
+    """Such results become zero (FTZ)."""
+    seconds: float | None = None
+    """Of a native call as it is, and below with both flushed, the shortest of some taken in turns; ``None``:
+    not tried, as there was nothing to flush."""
+    flushed_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class FunctionFlops:
+    """Executed FLOPs of one function."""
+
+    library: str
+    symbol: str | None
+    """``None`` for code of no function that is known."""
+    flops: int
+    narrower_flops: int | None = None
+    """Those in instructions narrower than the widest of the same source line: remainders of vectorised loops;
+    ``None`` without debug information."""
+
+
+@dataclass(frozen=True)
 class StrideShare:
     """A distance from one access of an array to the next, in bytes, and its share of the array's accesses."""
 
@@ -266,6 +300,9 @@ class Measurement:
     strides: tuple[StrideShare, ...] = ()
     """By array, the most frequent first; each array's shares add up to one. Partly sampled."""
     access_mix: AccessMix | None = None
+    denormals: Denormals | None = None
+    flops_by_function: tuple[FunctionFlops, ...] = ()
+    """Most first; they add up to ``flops``."""
     latencies: str | None = None
     """Whose latencies the chains were computed with, and how these are known; ``None``: there are none."""
     slowdown: float | None = None

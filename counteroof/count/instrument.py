@@ -11,20 +11,21 @@ from __future__ import annotations
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
 from .base import ArrayTraffic, Count, Measurement, SharedLine, unavailable
+from .chains import loop_chains, loops
 from .core_bytes import access_mix, core_bytes
+from .denormals import denormals, flagged_call
 from .flop_count import Convention, FlopCount, count_flops
-from .strides import AccessStrides, histogram
+from .functions import flops_by_function
+from .strides import accesses, histogram
 
 if TYPE_CHECKING:
     from ..cachesim.model import CacheModel, Totals
-    from ..instrument.engine import Engine
-    from ..instrument.paths import LoopPath
     from ..instrument.translate import Detail
     from ..machine.model import Machine
     from ..run.prepare import PreparedCall
@@ -54,16 +55,14 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     """
     from ..instrument.engine import Engine, xsave_bytes
     from ..instrument.latencies import here
-    from .chains import loop_chains, loops
 
     machine: Machine = options["machine"]
     detail: Detail = options.get("detail", "bytes")
     convention = options.get("flop_convention", "arith")
     prepared.refill()
-    start = time.perf_counter()
-    returned = _native_call(prepared)
-    native_seconds = time.perf_counter() - start
+    returned, native_seconds, mxcsr = flagged_call(prepared)
     native = (_value(prepared, returned), *_state(prepared))
+    small_numbers = denormals(prepared, mxcsr, native_seconds)
     prepared.refill()
     model = None
     if detail != "flops":
@@ -105,8 +104,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
                 "unsupported",
                 "not all of it can be counted: it makes threads by the system call, not by the C library",
             )
-        counted = count_flops(engine.executed(), convention, machine.cpu)
-        at_core = core_bytes(engine.executed(), xsave_bytes())
+        everything = list(engine.executed())
+        counted = count_flops(everything, convention, machine.cpu)
         by_thread: tuple[int, ...] = (counted.flops,)
         if engine.threads > 1:
             each = (count_flops(engine.executed(n), convention, machine.cpu) for n in range(engine.threads))
@@ -116,10 +115,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         native_calls = engine.native_calls
         hot = loops(engine)
         names = [span.name for span in prepared.spans]
-        strides = histogram(_accesses(engine, hot), names) if model else ()
-        mix = access_mix(engine.executed(), xsave_bytes())
-        latencies = here()
-        chains = loop_chains(hot, latencies)
+        strides = histogram(accesses(engine, hot), names) if model else ()
         executed = list(engine.executed(idle=True)) if detail == "lines" else []
         repeats: list[int] = []
         while model and threads_used > 1 and len(repeats) < REPEATS:
@@ -137,12 +133,15 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         by_thread,
         seconds / native_seconds if native_seconds else None,
     )
+    latencies = here()
     measurement = replace(
         measurement,
-        core_l1_bytes=at_core,
-        chains=chains,
+        core_l1_bytes=core_bytes(everything, xsave_bytes()),
+        flops_by_function=flops_by_function(everything, Convention(convention, machine.cpu)),
+        chains=loop_chains(hot, latencies),
         strides=strides,
-        access_mix=mix,
+        access_mix=access_mix(everything, xsave_bytes()),
+        denormals=small_numbers,
         latencies=f"{latencies.name}, {latencies.known}",
     )
     if unlike_native:
@@ -160,35 +159,6 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
 
     table = instructions(executed, traffic.origins, Convention(convention, machine.cpu))
     return replace(measurement, instruction_table=table, lines=lines(table))
-
-
-def _accesses(engine: Engine, hot: Iterable[LoopPath]) -> Iterable[list[AccessStrides]]:
-    """Return what was seen of the accesses of each loop, and of each block that is in none."""
-    from ..instrument.decode import COMPRESSED, GATHERED, LOAD, MASKED, NON_TEMPORAL, STORE, STRING, UPDATE
-
-    def size_and_times(one: Any, times: int) -> tuple[int, int]:
-        if one.form in (MASKED, COMPRESSED):
-            return one.bytes * one.lanes, times
-        if one.form == STRING:  # as often as was looked at: how long the strings were in all is not recorded
-            return one.bytes, sum(bucket.weight for bucket in one.stride)
-        return one.bytes, times * (one.lanes if one.form == GATHERED else 1)
-
-    loop_of = {address: path.addresses[0] for path in hot for address in path.addresses}
-    found: dict[int, list[AccessStrides]] = {}
-    for block, times, accesses in engine.strides():
-        found.setdefault(loop_of.get(block.guest, block.guest), []).extend(
-            AccessStrides(
-                *size_and_times(one, times),
-                one.kind in (STORE, NON_TEMPORAL, UPDATE),
-                one.last,
-                one.array,
-                {(bucket.stride, bucket.array): bucket.weight for bucket in one.stride if bucket.weight},
-                one.other,
-            )
-            for one in accesses
-            if one.kind in (LOAD, STORE, NON_TEMPORAL, UPDATE)
-        )
-    return found.values()
 
 
 @dataclass(frozen=True)
@@ -212,13 +182,6 @@ class Traffic:
     def moved(self) -> int:
         """DRAM bytes, read and written."""
         return self.totals.dram_read_bytes + self.totals.dram_write_bytes
-
-
-def _native_call(prepared: PreparedCall) -> tuple[int, float]:
-    from ..native import ffi, lib
-
-    float_result = ffi.new("double *")
-    return lib.run_call(prepared.function, prepared.frame, float_result), float_result[0]
 
 
 def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int | None:
@@ -247,7 +210,7 @@ def _blame(prepared: PreparedCall, native: tuple[object, ...], threads: int) -> 
     seen = _state(prepared)
     different = [span.name for span, a, b in zip(prepared.spans, native[1:], seen, strict=True) if a != b]
     prepared.refill()
-    again = (_value(prepared, _native_call(prepared)), *_state(prepared))
+    again = (_value(prepared, flagged_call(prepared)[0]), *_state(prepared))
     where = ", ".join(different) or "the returned value"
     if threads > 1:
         return f"{where}: other bytes than after a native call; with {threads} threads the order may differ"

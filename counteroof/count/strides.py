@@ -11,8 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import TYPE_CHECKING, Any
 
 from .base import StrideShare
+
+if TYPE_CHECKING:
+    from ..instrument.engine import Engine
+    from ..instrument.paths import LoopPath
 
 MOST = 4
 """Strides of an array told of; the rest is put together with those that never came again."""
@@ -81,6 +86,35 @@ def histogram(blocks: Iterable[Sequence[AccessStrides]], names: Sequence[str]) -
     return tuple(
         share for array in sorted(found) if array >= 0 for share in _most(names[array], found[array])
     )
+
+
+def accesses(engine: Engine, hot: Iterable[LoopPath]) -> Iterable[list[AccessStrides]]:
+    """Return what was seen of the accesses of each loop, and of each block that is in none."""
+    from ..instrument.decode import COMPRESSED, GATHERED, LOAD, MASKED, NON_TEMPORAL, STORE, STRING, UPDATE
+
+    def size_and_times(one: Any, times: int) -> tuple[int, int]:
+        if one.form in (MASKED, COMPRESSED):
+            return one.bytes * one.lanes, times
+        if one.form == STRING:  # as often as was looked at: how long the strings were in all is not recorded
+            return one.bytes, sum(bucket.weight for bucket in one.stride)
+        return one.bytes, times * (one.lanes if one.form == GATHERED else 1)
+
+    loop_of = {address: path.addresses[0] for path in hot for address in path.addresses}
+    found: dict[int, list[AccessStrides]] = {}
+    for block, times, seen in engine.strides():
+        found.setdefault(loop_of.get(block.guest, block.guest), []).extend(
+            AccessStrides(
+                *size_and_times(one, times),
+                one.kind in (STORE, NON_TEMPORAL, UPDATE),
+                one.last,
+                one.array,
+                {(bucket.stride, bucket.array): bucket.weight for bucket in one.stride if bucket.weight},
+                one.other,
+            )
+            for one in seen
+            if one.kind in (LOAD, STORE, NON_TEMPORAL, UPDATE)
+        )
+    return found.values()
 
 
 def _taking_turns(accesses: Sequence[AccessStrides]) -> dict[tuple[int, int], tuple[int, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from .. import names, units
+from .. import flop_ledger, names, units
 from ..count.base import Count
 from ..machine.model import Machine
 from ..reconcile import MEANINGS
@@ -100,7 +100,9 @@ def _sections(kernel: KernelResult, results: Results) -> Iterator[tuple[str, lis
     yield "what it is", _list(_identity(kernel, results))
     yield "numbers of one call", _numbers(kernel)
     yield "from declared to actual bytes", _ledger(kernel)
+    yield "from declared to executed FLOPs", _flop_ledger(kernel)
     yield "arrays", _arrays(kernel)
+    yield "how arrays were walked", _strides(kernel)
     yield "loops whose passes wait for each other", _chains(kernel)
     yield "findings", _list(map(legend.finding_text, kernel.findings))
     notes = legend.notes(Results(results.created, results.counteroof, results.machine, (kernel,)))
@@ -154,6 +156,27 @@ def _ledger(kernel: KernelResult) -> list[str]:
         shown = units.byte_count(line.bytes) if line.total else units.signed_bytes(line.bytes)
         rows.append((shown, line.cause, line.array or "", MEANINGS.get(line.cause, "")))
     return _table(("bytes", True), ("cause", False), ("array", False), ("meaning", False), rows=rows)
+
+
+def _flop_ledger(kernel: KernelResult) -> list[str]:
+    rows = []
+    for line in kernel.flop_ledger:
+        total = line.part or line.cause in (flop_ledger.DECLARED, flop_ledger.EXECUTED)
+        sign = "" if total or line.flops is None or line.flops < 0 else "+"
+        meaning = flop_ledger.MEANINGS.get(line.cause, "")
+        rows.append((f"{sign}{units.count(line.flops)}", line.cause, line.where or "", meaning))
+    return _table(("FLOPs", True), ("cause", False), ("function", False), ("meaning", False), rows=rows)
+
+
+def _strides(kernel: KernelResult) -> list[str]:
+    rows = []
+    for one in (one for measurement in kernel.counters.values() for one in measurement.strides):
+        stride = "no stride that came again" if one.stride is None else f"{one.stride} bytes"
+        said = "nothing left out" if one.contiguous else ""
+        rows.append((one.array, units.percent(one.share), stride, said))
+    return _table(
+        ("array", False), ("of accesses", True), ("from one to the next", True), ("", False), rows=rows
+    )
 
 
 def _arrays(kernel: KernelResult) -> list[str]:

@@ -166,7 +166,7 @@ void instrument_outside(struct state *state, int outside);
 void instrument_submit_of(struct state *state);
 
 /* strides.c */
-#define INSTRUMENT_ARRAYS 256
+#define INSTRUMENT_ARRAYS 1024
 struct strides;
 extern uint32_t instrument_looks_at_strides;
 struct strides *instrument_strides_of(struct block *block);

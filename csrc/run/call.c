@@ -93,6 +93,27 @@ double run_loop_seconds(uint64_t function, const struct run_frame *frame, uint64
 }
 #endif
 
+uint64_t run_call_flagged(uint64_t function, const struct run_frame *frame, double *float_result, uint32_t set,
+                          uint32_t *mxcsr)
+{
+#if defined(__x86_64__)
+    const uint32_t flags = 0x3f; /* Intel SDM volume 1, 10.2.3 */
+    uint32_t before, during;
+    __asm__ volatile("stmxcsr %0" : "=m"(before));
+    during = (before & ~flags) | set;
+    __asm__ volatile("ldmxcsr %0" : : "m"(during) : "memory");
+    uint64_t result = run_call(function, frame, float_result);
+    __asm__ volatile("stmxcsr %0" : "=m"(*mxcsr) : : "memory");
+    during = (*mxcsr & ~(set & ~before)) | (before & flags); /* what the function itself has set stays */
+    __asm__ volatile("ldmxcsr %0" : : "m"(during) : "memory");
+    return result;
+#else
+    (void)set;
+    *mxcsr = 0;
+    return run_call(function, frame, float_result);
+#endif
+}
+
 uint32_t run_flush(const struct run_range *ranges, uint32_t count)
 {
 #if defined(__x86_64__)

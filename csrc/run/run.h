@@ -15,6 +15,10 @@ struct run_range { uint64_t start; uint64_t bytes; };
 uint32_t run_int_registers(void);
 /* Calls once. A floating-point result goes to *float_result, and 0 is returned. */
 uint64_t run_call(uint64_t function, const struct run_frame *frame, double *float_result);
+/* The same with the exception flags of MXCSR cleared before, and more of its bits set for the call. Returns MXCSR as it was
+   right after the call through `mxcsr`; 0 where there is none. */
+uint64_t run_call_flagged(uint64_t function, const struct run_frame *frame, double *float_result, uint32_t set,
+                          uint32_t *mxcsr);
 /* Seconds of `loops` calls, one after the other, the loop being the only thing between the two clock readings. */
 double run_loop_seconds(uint64_t function, const struct run_frame *frame, uint64_t loops);
 /* Seconds of `loops` calls; the ranges are written back and evicted from all caches before each, untimed. */
