@@ -81,6 +81,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         params=result.params,
         seconds=seconds.median if seconds is not None else None,
         clock_hz=result.clock_hz,
+        page_faults=result.page_faults,
         declared_flops=declared.flops,
         declared_bytes=declared.bytes,
         flops_formula=_text(spec.declared.flops),

@@ -94,6 +94,8 @@ class ArrayTraffic:
     ``None``: unknown."""
     again_conflict_bytes: int | None = None
     """Lines read again in the call that it would have kept; ``None``: unknown."""
+    huge_pages: bool | None = None
+    """Whether it lies on pages of 2 MiB, as far as these go; ``None``: unknown."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +302,8 @@ class Measurement:
     strides: tuple[StrideShare, ...] = ()
     """By array, the most frequent first; each array's shares add up to one. Partly sampled."""
     access_mix: AccessMix | None = None
+    pages_touched: int | None = None
+    """Distinct pages of 4 KiB, in this call and an identical one before; ``None``: unknown."""
     denormals: Denormals | None = None
     flops_by_function: tuple[FunctionFlops, ...] = ()
     """Most first; they add up to ``flops``."""

@@ -142,6 +142,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         strides=strides,
         access_mix=access_mix(everything, xsave_bytes()),
         denormals=small_numbers,
+        pages_touched=traffic.totals.pages if traffic else None,
         latencies=f"{latencies.name}, {latencies.known}",
     )
     if unlike_native:
@@ -176,7 +177,9 @@ class Traffic:
         if prepared.case.spec.cache == "cold":
             model.flush(count_writebacks=True)  # what the flush before the next call would write back
         origins = model.origins() if detail == "lines" else ([], [])
-        return cls(model.totals(), model.arrays(), model.shared_lines(), origins)
+        huge = {span.name: span.huge_pages for span in prepared.spans}
+        arrays = tuple(replace(one, huge_pages=huge.get(one.name)) for one in model.arrays())
+        return cls(model.totals(), arrays, model.shared_lines(), origins)
 
     @property
     def moved(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from . import arithmetic, claims, doubts, memory, pages, stacked, threads
+from . import arithmetic, claims, doubts, memory, pages, stacked, threads, waiting
 from .base import Facts, Finding
 from .fine import nothing_found
 
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     *memory.RULES,
     *pages.RULES,
     *arithmetic.RULES,
+    *waiting.RULES,
     *threads.RULES,
     *doubts.RULES,
     *stacked.RULES,

@@ -80,6 +80,14 @@ def _wider(facts: Facts, rule: str, classes: list[FlopClass], how: str) -> Itera
     )
 
 
+def widened_seconds(facts: Facts) -> float | None:
+    """Return the least seconds of the arithmetic if all of it were in the widest vectors."""
+    classes = _counted(facts)
+    widest = {one.precision: _widest(facts, one.precision) for one in classes}
+    wide = (replace(one, width=widest[one.precision] or one.width) for one in classes)
+    return arithmetic_seconds(wide, facts.machine.ceilings, facts.threads)
+
+
 def no_fma(facts: Facts) -> Iterator[Finding]:
     """Multiplications and additions apart, where the machine can do both at once."""
     classes = _counted(facts)

@@ -15,6 +15,7 @@ from ..count.base import ArrayTraffic, Count, Measurement
 from ..machine.model import CacheLevel, Ceiling, Machine
 from ..reconcile import OTHER, LedgerLine, dram_bytes
 from ..roofline import Placement, dram_ceilings
+from ..run.timing import PageFaults
 from .peaks import arithmetic_seconds
 
 Severity = Literal["cost", "doubt", "note", "claim"]
@@ -25,6 +26,9 @@ WORTH = 1.03
 
 PACED = 0.5
 """From this share of its roof on, a kernel is taken to be paced by it: its time goes with the roof."""
+
+WALKED = 0.5
+"""From this share of an array's accesses on, a stride is how it is walked."""
 
 LINES_OFF = 4096
 """Bytes by which a claim may be off whatever its size: the ends of arrays share lines and pages."""
@@ -153,6 +157,7 @@ class Facts:
     params: Mapping[str, float | int] = field(default_factory=dict)
     seconds: float | None = None
     clock_hz: float | None = None
+    page_faults: PageFaults | None = None
     declared_flops: float | None = None
     declared_bytes: float | None = None
     flops_formula: str | None = None
@@ -203,6 +208,15 @@ class Facts:
     def shape(self, name: str) -> Shape | None:
         """Return the shape of an array."""
         return next((one for one in self.shapes if one.name == name), None)
+
+    def walk(self, name: str) -> int | None:
+        """Return the stride of most accesses to an array in bytes.
+
+        ``None`` if none prevails, it is not known, or the accesses leave nothing out.
+        """
+        strides = () if self.traffic is None else self.traffic.strides
+        found = [one for one in strides if one.array == name and one.share >= WALKED and not one.contiguous]
+        return found[0].stride if found else None
 
     def causes(self, *causes: str) -> dict[str | None, int]:
         """Return the bytes of these lines of the ledger, by array."""

@@ -114,8 +114,15 @@ def _unused(facts: Facts, array: ArrayTraffic) -> float:
 
 
 def _partly_used(facts: Facts, array: ArrayTraffic, used: float, wasted: float, gain: Gain) -> Finding:
-    evidence = {"share of the lines used": round(used, 4), "unused bytes moved": round(wasted)}
+    evidence: dict[str, float | int | str] = {
+        "share of the lines used": round(used, 4),
+        "unused bytes moved": round(wasted),
+    }
     lost = f"{units.byte_count(wasted)} of it cross for nothing"
+    stride = facts.walk(array.name)
+    if stride is not None:
+        evidence["stride"] = stride
+        lost += f"; most accesses to it are {abs(stride)} B apart"
     shape = facts.shape(array.name)
     members = _members(facts, shape, used)
     if shape is not None and members is not None:
@@ -195,8 +202,10 @@ def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> 
     names, fetched = _names(arrays), f"{times:.1f} times"
     line = facts.line_bytes
     if rule == STRIDED:
+        stride = facts.walk(arrays[0].name) if len(arrays) == 1 else None
+        apart = "" if stride is None else f", most accesses {abs(stride)} B from the one before"
         return (
-            f"{names} is walked across its lines, and each of them comes {fetched}, "
+            f"{names} is walked across its lines{apart}, and each of them comes {fetched}, "
             f"for {line / times:.0f} of its {line} B"
         )
     if rule == SCATTERED:

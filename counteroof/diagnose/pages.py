@@ -44,8 +44,9 @@ def translation(facts: Facts) -> Iterator[Finding]:
 
 
 def _paged(facts: Facts, shape: Shape) -> bool:
-    """Return whether each row of an array begins in a page of its own."""
-    return shape.extents[-1] * shape.element_bytes >= tiles.PAGE
+    """Return whether each row of an array begins in a page of its own; huge ones hold many rows."""
+    huge = any(one.huge_pages for one in facts.arrays if one.name == shape.name)
+    return not huge and shape.extents[-1] * shape.element_bytes >= tiles.PAGE
 
 
 RULES = (translation,)

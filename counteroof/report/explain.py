@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import flop_ledger, names, units
-from ..count.base import Count
+from ..count.base import Count, Measurement
 from ..machine.model import Machine
 from ..reconcile import MEANINGS
 from ..results import KernelResult, Results
@@ -140,7 +140,14 @@ def _numbers(kernel: KernelResult) -> list[str]:
         rows.append(
             ("time", units.seconds(kernel.seconds.median), f"median of {count} samples, spread {spread}")
         )
+    if kernel.clock_hz is not None:
+        rows.append(("core clock", units.hertz(kernel.clock_hz), "right after the timed calls"))
+    if kernel.page_faults is not None:
+        faults = kernel.page_faults
+        said = f"of a timed call, {units.count(faults.major)} of them from files or swap space"
+        rows.append(("page faults", units.count(faults.minor + faults.major), said))
     for measurement in kernel.counters.values():
+        rows += _beside(measurement)
         for name, quantity, unit in _COUNTS:
             count_: Count = getattr(measurement, quantity)
             how = f"{count_.status}: {count_.source}" if count_.value is not None else ""
@@ -148,6 +155,25 @@ def _numbers(kernel: KernelResult) -> list[str]:
             said = f"{measurement.counter}, " + "; ".join(part for part in (how, why) if part)
             rows.append((name, unit(count_.value), said))
     return _table(("what", False), ("number", True), ("how it was got", False), rows=rows)
+
+
+def _beside(measurement: Measurement) -> Iterator[tuple[str, str, str]]:
+    """Yield what a counter saw beside what it counts."""
+    if measurement.pages_touched is not None:
+        yield "pages touched", units.count(measurement.pages_touched), f"{measurement.counter}, of 4 KiB"
+    mix = measurement.access_mix
+    if mix is not None and mix.accesses:
+        gathered = mix.gathered + mix.scattered
+        said = f"{measurement.counter}, of {units.count(mix.accesses)} elements loaded and stored"
+        yield "gathered or scattered", units.percent(gathered / mix.accesses), said
+    seen = measurement.denormals
+    if seen is not None:
+        what = [name for name, is_so in (("operands", seen.operand), ("results", seen.underflow)) if is_so]
+        modes = [name for name, on in (("FTZ", seen.results_flushed), ("DAZ", seen.operands_flushed)) if on]
+        said = f"{measurement.counter}, flags of the processor; " + (
+            f"{' and '.join(modes)} set" if modes else "FTZ and DAZ not set"
+        )
+        yield "denormals", " and ".join(what) or "none", said
 
 
 def _ledger(kernel: KernelResult) -> list[str]:

@@ -5,10 +5,12 @@ They import as little as possible, because there are several of them for every k
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,10 @@ from .timing import CONDITIONS, JOB, MANAGER, RESULT, BenchJob
 
 if TYPE_CHECKING:
     from .record import Recorder
+
+
+FAULTS = 512
+"""Page faults that are timed to see what one takes."""
 
 
 def main() -> None:
@@ -63,6 +69,20 @@ def _never(loops: int) -> float:
     raise AssertionError("the manager measures nothing itself")
 
 
+def _fault_seconds() -> float:
+    """Return what the fault for a fresh page of 4 KiB takes: first touches, less touches of what is there."""
+    pages = mmap.mmap(-1, FAULTS * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    taken = []
+    for _ in range(2):
+        start = time.perf_counter()
+        for page in range(0, FAULTS * 4096, 4096):
+            pages[page] = 1
+        taken.append(time.perf_counter() - start)
+    pages.close()
+    return max(taken[0] - taken[1], 0.0) / FAULTS
+
+
 def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
     live = LiveCall(job.plan, recorder)
     faults: list[tuple[float, float]] = []
@@ -86,5 +106,10 @@ def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
 
     # the last sample is the farthest from what first calls have to do
     minor, major = faults[-1] if faults else (None, None)
-    conditions = {"clock_hz": sustained().hz, "minor": minor, "major": major}
+    conditions = {
+        "clock_hz": sustained().hz,
+        "minor": minor,
+        "major": major,
+        "fault_seconds": _fault_seconds(),
+    }
     write_result(folder / f"{CONDITIONS}{os.getpid()}.json", conditions)

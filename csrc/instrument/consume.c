@@ -200,7 +200,7 @@ static unsigned special_access(struct consumer *c, const struct instrument_acces
 #define ALL_OF_THE_FIRST 64u
 #define LOOPS_SKIPPED 16u
 #define CHUNKS_SKIPPED 8u
-#define SAMPLE 512u /* records from the start of a chunk */
+#define SAMPLE 192u /* records from the start of a chunk */
 
 static void step_loop(struct block *b, uint32_t n, const uint64_t *start, const int64_t *stride, uint64_t count) {
     struct strides *strides = instrument_strides_of(b);

@@ -149,6 +149,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     struct state *s = instrument_thread_state();
     if (!s) return -2;
     sigjmp_buf here;
+    uint32_t unused;
     sigjmp_buf *outer = s->escape;
     struct shadow_frame *entries_before = s->entry_top, *natives_before = s->native_top;
     uint64_t stack_before = s->stack;
@@ -158,7 +159,7 @@ int instrument_call(uint64_t function, const struct run_frame *frame, uint64_t *
     instrument_look_for_changes(1);
     uint64_t entry = instrument_entry(function);
     if (!entry) s->escape_status = -2;
-    else if (!sigsetjmp(here, 1)) *result = run_call(entry, frame, float_result);
+    else if (!sigsetjmp(here, 1)) *result = run_call_flagged(entry, frame, float_result, 0, &unused); /* as natively */
     else s->busy = s->masked = 0, s->stack = stack_before;
     s->entry_top = entries_before;
     s->native_top = natives_before;

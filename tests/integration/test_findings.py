@@ -15,7 +15,7 @@ import pytest
 from counteroof import catalog
 from counteroof.assemble import assemble
 from counteroof.catalog.variant import available_levels
-from counteroof.diagnose import Finding, arithmetic, claims, fits, memory
+from counteroof.diagnose import Finding, arithmetic, claims, fits, memory, waiting
 from counteroof.diagnose.base import Size
 from counteroof.formula import Formula
 from counteroof.machine.boundary import boundaries
@@ -114,17 +114,17 @@ SHOWN: Mapping[str, str | None] = {
     "squared_norm": None,
     "softmax": WRITE,
     "matmul": memory.CACHE_TRAFFIC,
-    "gemm_naive": arithmetic.NOT_VECTORISED,
+    "gemm_naive": waiting.RECURRENCE,
     "gemm_tuned": None,
     "csr_spmv": memory.SCATTERED,
     "gather": memory.SCATTERED,
     "stencil7": WRITE,
     "fft": memory.CAPACITY,
     "nbody": arithmetic.DIVISION,
-    "thomas_naive": arithmetic.NOT_VECTORISED,
+    "thomas_naive": waiting.RECURRENCE,
     "thomas_interleaved": memory.CAPACITY,
     "sobel_motion": WRITE,
-    "biquad_naive": arithmetic.NOT_VECTORISED,
+    "biquad_naive": waiting.RECURRENCE,
     "biquad_interleaved": WRITE,
     "depthwise3x3": WRITE,
     "crank_nicolson": memory.CACHE_TRAFFIC,
