@@ -115,13 +115,6 @@ def test_without_debug_information_a_loop_is_named_by_its_address() -> None:
     assert "solve+0x1234" in only(facts(counted=waits(bare)), waiting.RECURRENCE).message
 
 
-def test_a_kernel_that_waits_all_the_time_and_could_do_nothing_else_is_not_said_to_be_idle() -> None:
-    # the chain sets the pace by a hair: nothing to gain, and the time is explained
-    counted = waits(chain(0.85), width=512, size=8 * N, latencies="Zen 3")
-    found = facts(counted=counted, seconds=0.9 * N / CLOCK, clock_hz=CLOCK)
-    assert "operations need at least that wait for each other" in only(found, "fine").message
-
-
 # Denormals
 
 
