@@ -1,4 +1,4 @@
-"""Findings about time in which little is computed or moved: waiting, denormal numbers, page faults, gathers."""
+"""Findings about time in which little is computed or moved: waiting, denormals, page faults, gathers."""
 
 from __future__ import annotations
 
