@@ -168,7 +168,7 @@ class _Survey:
             return Offer("likwid", "yes", self.likwid.reason)
         remedy = None
         if "not installed" in self.likwid.reason:
-            remedy = "sudo apt install likwid, then pip install pylikwid as the README has it"
+            remedy = "sudo apt install likwid, then pip install pylikwid as docs/counters.md has it"
         elif "MSR" in self.likwid.reason or "access" in self.likwid.reason:
             remedy = (
                 NO_PMU

@@ -73,8 +73,9 @@ class KernelFailed(CounteroofError):
     """One kernel's measurement ended; the others go on.
 
     ``kind`` is one of ``crash``, ``timeout``, ``exit``, ``out-of-bounds``, ``wrong-result``,
-    ``unsupported`` (an instruction the engine cannot run), ``setup`` (arrays, memory, a failed set-up call),
-    ``input`` (the library or the spec of this kernel cannot be used).
+    ``unsupported`` (an instruction the engine cannot run), ``engine`` (other results under it than natively),
+    ``setup`` (arrays, memory, a failed set-up call), ``input`` (the library or the spec of this kernel cannot
+    be used).
     """
 
     def __init__(self, kind: str, message: str) -> None:

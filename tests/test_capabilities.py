@@ -31,7 +31,7 @@ from tests.count.test_perf_plan import ALDERLAKE, ZEN2, ZEN4, amd, intel
 from tests.machine import trees
 
 NO_MONITOR = Support(False, "no bandwidth monitoring (the processor shows no cqm_mbm_total)")
-NO_LIKWID = Availability("likwid", None, "pylikwid is not installed (the README has the commands)")
+NO_LIKWID = Availability("likwid", None, "pylikwid is not installed (docs/counters.md has the commands)")
 NO_ENGINE = Availability("instrument", None, "the engine runs x86-64 code only, this is aarch64")
 ENGINE = Availability("instrument", "m:engine", "here")
 

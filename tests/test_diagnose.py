@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counteroof.count.base import Count, FlopClass, LoopChain, SharedLine
+from counteroof.count.base import Count, FalseSharing, FlopClass, LoopChain
 from counteroof.diagnose import (
     Finding,
     arithmetic,
@@ -494,13 +494,13 @@ def test_a_working_set_that_stays_in_cache_is_no_traffic_with_memory() -> None:
 
 
 def test_falsely_shared_lines_are_named_by_array() -> None:
-    lines = (SharedLine("sums", 0, 2, 5000, True), SharedLine("a", 64, 2, 5000, False))
-    found = facts(counted=measurement(2 * N, (read("a", 8 * N),), shared_lines=lines), threads=2)
+    sums = (FalseSharing("sums", 3, 5000, 2), FalseSharing("a", 1, 10, 4))
+    found = facts(counted=measurement(2 * N, (read("a", 8 * N),), false_sharing=sums), threads=2)
     one = only(found, threads.FALSE_SHARING)
-    assert one.evidence == {"lines": 1, "moves": 5000, "cores at most": 2}
-    assert "1 lines of sums" in one.message
-    few = (SharedLine("sums", 0, 2, 5, True), SharedLine("a", 64, 2, 5000, False))
-    quiet = facts(counted=measurement(2 * N, (read("a", 8 * N),), shared_lines=few), threads=2)
+    assert one.evidence == {"lines": 4, "moves": 5010, "cores at most": 4}
+    assert "4 lines of sums, a" in one.message
+    few = (FalseSharing("sums", 1, 5, 2),)
+    quiet = facts(counted=measurement(2 * N, (read("a", 8 * N),), false_sharing=few), threads=2)
     assert threads.FALSE_SHARING not in rules(quiet)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..count.base import ArrayTraffic, Count, SharedLine, unavailable
+from ..count.base import ArrayTraffic, Count, FalseSharing, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
 from ..machine.model import CacheLevel
 from ..native import ffi, lib
@@ -26,6 +26,8 @@ OTHER = "(other)"
 
 _FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
 _SOURCE = "cache model"
+_SHARED = {"address": "u8", "array": "i4", "cores": "u4", "moves": "u8", "apart": "u4"}
+"""Members of ``struct cachesim_shared_line``."""
 _REQUEST = np.dtype([("address", "u8"), ("origin", "u4"), ("bytes", "u2"), ("kind", "u2")])
 
 
@@ -252,20 +254,47 @@ class CacheModel:
 
     def shared_lines(self, most: int = 1000) -> tuple[SharedLine, ...]:
         """Return the lines that cores took from each other, those that moved most first, at most so many."""
+        found = self._shared()
+        found = found[np.lexsort((found["address"], -found["moves"].astype(np.int64)))][:most]
+        return tuple(
+            SharedLine(
+                self._name(array),
+                address - (self._starts[array] if array >= 0 else 0),
+                cores,
+                moves,
+                bool(apart),
+            )
+            for address, array, cores, moves, apart in found.tolist()
+        )
+
+    def false_sharing(self) -> tuple[FalseSharing, ...]:
+        """Return the sums over all falsely shared lines of each array that has some."""
+        found = self._shared()
+        found = found[found["apart"] != 0]
+        sums = []
+        for array in np.unique(found["array"]).tolist():
+            lines = found[found["array"] == array]
+            moves, cores = int(lines["moves"].sum()), int(lines["cores"].max())
+            sums.append(FalseSharing(self._name(array), len(lines), moves, cores))
+        return tuple(sorted(sums, key=lambda one: -one.moves))
+
+    def _shared(self) -> Any:
+        """Return the lines that cores took from each other as a structured array."""
         count = lib.cachesim_shared_lines(self.pointer, ffi.NULL, 0)
         raw = ffi.new("struct cachesim_shared_line[]", count)
         lib.cachesim_shared_lines(self.pointer, raw, count)
-        lines = [
-            SharedLine(
-                self._arrays[line.array][0] if line.array >= 0 else OTHER,
-                line.address - (self._starts[line.array] if line.array >= 0 else 0),
-                line.cores,
-                line.moves,
-                bool(line.apart),
-            )
-            for line in raw
-        ]
-        return tuple(sorted(lines, key=lambda line: (-line.moves, line.array, line.offset))[:most])
+        layout = np.dtype(
+            {
+                "names": [*_SHARED],
+                "formats": [*_SHARED.values()],
+                "offsets": [ffi.offsetof("struct cachesim_shared_line", name) for name in _SHARED],
+                "itemsize": ffi.sizeof("struct cachesim_shared_line"),
+            }
+        )
+        return np.frombuffer(ffi.buffer(raw), dtype=layout)
+
+    def _name(self, array: int) -> str:
+        return self._arrays[array][0] if array >= 0 else OTHER
 
     def _array(self, number: int, name: str, nbytes: int | None) -> ArrayTraffic:
         raw = ffi.new("struct cachesim_traffic *")

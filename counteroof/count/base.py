@@ -114,6 +114,17 @@ class SharedLine:
     false_sharing: bool
 
 
+@dataclass(frozen=True)
+class FalseSharing:
+    """All falsely shared lines of one array: how many, how often they moved together, and the most cores
+    that touched one of them."""
+
+    array: str
+    lines: int
+    moves: int
+    cores: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class InstructionTraffic:
     """What one machine instruction did in one call.
@@ -294,6 +305,8 @@ class Measurement:
     ended may share an entry."""
     shared_lines: tuple[SharedLine, ...] = ()
     """Lines that cores took from each other, most moves first; the busiest of them if there are many."""
+    false_sharing: tuple[FalseSharing, ...] = ()
+    """Of all lines, also where ``shared_lines`` has the busiest alone; one for each array that has some."""
     lines: tuple[LineTraffic, ...] = ()
     instruction_table: tuple[InstructionTraffic, ...] = ()
     """Both add up to the totals."""

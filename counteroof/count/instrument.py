@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
-from .base import ArrayTraffic, Count, Measurement, SharedLine, unavailable
+from .base import ArrayTraffic, Count, FalseSharing, Measurement, SharedLine, unavailable
 from .chains import loop_chains, loops
 from .core_bytes import access_mix, core_bytes
 from .denormals import denormals, flagged_call
@@ -169,6 +169,7 @@ class Traffic:
     totals: Totals
     arrays: tuple[ArrayTraffic, ...]
     shared_lines: tuple[SharedLine, ...]
+    false_sharing: tuple[FalseSharing, ...]
     origins: tuple[list[int], list[int]]
     """Bytes read and written by number of access; empty unless lines were asked for."""
 
@@ -179,7 +180,7 @@ class Traffic:
         origins = model.origins() if detail == "lines" else ([], [])
         huge = {span.name: span.huge_pages for span in prepared.spans}
         arrays = tuple(replace(one, huge_pages=huge.get(one.name)) for one in model.arrays())
-        return cls(model.totals(), arrays, model.shared_lines(), origins)
+        return cls(model.totals(), arrays, model.shared_lines(), model.false_sharing(), origins)
 
     @property
     def moved(self) -> int:
@@ -253,7 +254,7 @@ def _measurement(
             "caches modelled: "
             + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches)
         )
-        notes += _false_sharing(seen.shared_lines)
+        notes += _false_sharing(seen.false_sharing)
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
         notes.append(f"floating-point instructions without a FLOP rule, not counted: {names}")
@@ -272,6 +273,7 @@ def _measurement(
         flops_by=counted.by,
         arrays=arrays,
         shared_lines=seen.shared_lines if seen else (),
+        false_sharing=seen.false_sharing if seen else (),
         unruled=counted.unruled,
         excluded=tuple(native_calls),
         native_calls=tuple(native_calls.items()),
@@ -283,16 +285,12 @@ def _measurement(
     )
 
 
-def _false_sharing(lines: tuple[SharedLine, ...]) -> list[str]:
+def _false_sharing(arrays: tuple[FalseSharing, ...]) -> list[str]:
     """Say in which arrays cores took lines from each other without touching the same bytes."""
-    found: dict[str, list[int]] = {}
-    for line in lines:
-        if line.false_sharing:
-            found.setdefault(line.array, []).append(line.moves)
     return [
-        f"false sharing: {len(moves)} line{'s' * (len(moves) > 1)} of {array}, whose bytes are of different"
-        f" threads, went from core to core at least {sum(moves)} times"
-        for array, moves in found.items()
+        f"false sharing: {one.lines} line{'s' * (one.lines > 1)} of {one.array}, whose bytes are of different"
+        f" threads, went from core to core at least {one.moves} times"
+        for one in arrays
     ]
 
 

@@ -28,7 +28,7 @@ def available() -> Availability:
     import importlib.util
 
     if importlib.util.find_spec("pylikwid") is None:
-        return Availability(NAME, None, "pylikwid is not installed (the README has the commands)")
+        return Availability(NAME, None, "pylikwid is not installed (docs/counters.md has the commands)")
     try:
         with Likwid(sorted(os.sched_getaffinity(0))) as likwid:
             flops, memory = flop_groups(likwid), memory_groups(likwid)

@@ -21,23 +21,24 @@ def false_sharing(facts: Facts) -> Iterator[Finding]:
     """Lines that go from core to core although no byte of them is used by two."""
     if facts.traffic is None:
         return
-    lines = [one for one in facts.traffic.shared_lines if one.false_sharing]
-    moves = sum(one.moves for one in lines)
+    arrays = facts.traffic.false_sharing
+    lines = sum(one.lines for one in arrays)
+    moves = sum(one.moves for one in arrays)
     if moves < MOVES:
         return
-    names = ", ".join(dict.fromkeys(one.array for one in lines))
-    cores = max(one.cores for one in lines)
+    names = ", ".join(one.array for one in arrays)
+    cores = max(one.cores for one in arrays)
     often = ""
     if facts.seconds is not None:
         often = f", one every {units.seconds(facts.seconds / moves)}"
     yield Finding(
         FALSE_SHARING,
         "cost",
-        f"{len(lines)} lines of {names} go from core to core at least {units.count(moves)} times{often}, "
+        f"{lines} lines of {names} go from core to core at least {units.count(moves)} times{often}, "
         f"though no byte of them is used by two threads; up to {cores} cores share a line",
         f"give each thread lines of its own: pad what a thread writes in {names} to {facts.line_bytes} B, or "
         "gather it in local variables and store it once",
-        evidence={"lines": len(lines), "moves": moves, "cores at most": cores},
+        evidence={"lines": lines, "moves": moves, "cores at most": cores},
     )
 
 

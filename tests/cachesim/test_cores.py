@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from counteroof.cachesim.model import CacheModel, Kind, private_levels
+from counteroof.count.base import FalseSharing
 from counteroof.machine.model import CacheLevel, Fill
 
 from .simulated import cache
@@ -111,12 +112,29 @@ def test_without_a_shared_level_modified_lines_go_through_memory() -> None:
     assert (totals.dram_read_bytes, totals.dram_write_bytes) == (64, 64)
 
 
+def test_false_sharing_is_summed_over_all_lines_by_array() -> None:
+    model = CacheModel(hierarchy())
+    model.add_array("a", A, 64 * 64)
+    model.add_array("b", A + 64 * 64, 4096)
+    for line in range(5):
+        for core in range(2):
+            on(model, core, A + 64 * line + 8 * core, Kind.STORE)
+    for core in (0, 1, 2, 0):
+        on(model, core, A + 64 * 64 + 8 * core, Kind.STORE)
+    on(model, 0, A + 64 * 65, Kind.STORE)
+    on(model, 1, A + 64 * 65, Kind.STORE)  # the same bytes: shared, but not falsely
+    assert model.false_sharing() == (FalseSharing("a", 5, 5, 2), FalseSharing("b", 1, 3, 3))
+    assert len(model.shared_lines()) == 7
+    assert [(line.array, line.moves) for line in model.shared_lines(most=2)] == [("b", 3), ("a", 1)]
+
+
 def test_a_reset_forgets_shared_lines() -> None:
     model = CacheModel(hierarchy())
     on(model, 0, A, Kind.STORE)
     on(model, 1, A, Kind.STORE)
     model.reset()
     assert model.shared_lines() == ()
+    assert model.false_sharing() == ()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from counteroof.count.likwid_groups import Counting
 pytestmark = [
     pytest.mark.likwid,
     pytest.mark.skipif(
-        importlib.util.find_spec("pylikwid") is None, reason="needs pylikwid (the README has the commands)"
+        importlib.util.find_spec("pylikwid") is None,
+        reason="needs pylikwid (docs/counters.md has the commands)",
     ),
 ]
 

@@ -174,4 +174,4 @@ def test_processes_and_descriptors_are_given_back(monkeypatch: pytest.MonkeyPatc
 
 def test_without_pylikwid_the_way_to_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert available().reason == "pylikwid is not installed (the README has the commands)"
+    assert available().reason == "pylikwid is not installed (docs/counters.md has the commands)"
