@@ -4,7 +4,7 @@
 Of each pair the first has a fault and the second is the same without it. They run in turns, so that both meet
 the same machine, and the roofs are measured between them as in any run. Predicted is the gain of the finding
 that names the fault, measured the time of the first over the time of the second; both are medians over the
-turns. The exit code is 1 if one is off by more than a quarter. Columns are walked down 64 rows of a page
+turns. The exit code is 1 if one is off by more than a quarter. Columns are walked down 256 rows of a page
 each, which fit L1 but for their sets: columns of thousands of rows wait for the translation of addresses as
 well, with padding and without.
 """
@@ -76,8 +76,8 @@ def pairs() -> tuple[Pair, ...]:
             "column_walk_power_of_two",
             "column_walk_padded",
             memory.CONFLICT,
-            {"rows": 64, "cols": 512, "ld": 512},
-            {"rows": 64, "cols": 512, "ld": 520},
+            {"rows": 256, "cols": 512, "ld": 512},
+            {"rows": 256, "cols": 512, "ld": 520},
         ),
         Pair("copy", "copy_nontemporal", memory.WRITE_ALLOCATE_RULE),
     )

@@ -292,17 +292,19 @@ def cache_traffic(facts: Facts) -> Iterator[Finding]:
 def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float, touched: int) -> Gain | None:
     """Return the gain of lines that stay in a cache but for their first fetch.
 
-    In L1 nothing waits for them any more. In L2 the first fetches cost what each costs now, all others what a
-    line does in a walk over as many pages, if that was measured.
+    The first fetches cost what each costs now. The others cost nothing beside the rest of the kernel if they
+    are in L1; in L2, what a line does in a walk over as many pages, if that was measured.
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     if facts.seconds is None or least is None or (number and not walks):
         return facts.gain(then, paces=True)
+    others = 1 - touched / moved
+    rest = others * least
     if number:
-        value = tiles.walk(walks, tiles.column(shape))
-        least = max(least, facts.seconds * touched / moved + (moved - touched) / value)
-    return facts.worth(facts.seconds / least, least)
+        rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
+    after = max(least, facts.seconds * touched / moved + rest)
+    return facts.worth(facts.seconds / after, after)
 
 
 def _inner(
