@@ -29,6 +29,11 @@ struct stream {
     uint64_t bits;            /* 0: noted afterwards, as a whole */
     uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
+    /*
+     * An earlier stream that is always on the same line, with others in between, and notes for this one too: if the line is
+     * still in front of its set, nothing changes.
+     */
+    struct stream *leader;
 };
 
 /* Iterations after which a stream that is at this address has other lines than now. */
@@ -135,7 +140,28 @@ static INLINE int merge(const struct cachesim *sim, struct stream *before, const
         return 0;
     before->bits |= s->bits;
     before->times += s->times;
+    if (before->leader)
+        before->leader->bits |= s->bits;
     return 1;
+}
+
+#define LOOK_BACK 32
+
+/* Finds who comes to the lines of a stream before it, if it comes to another in every iteration. */
+static INLINE void find_leader(const struct cachesim *sim, const struct stream *first, struct stream *s)
+{
+    (void)sim;
+    s->leader = NULL;
+    if (s->period != 1 || !s->bits || s->kind > CS_STORE)
+        return;
+    for (struct stream *other = s; other-- > first && s - other < LOOK_BACK;) {
+        int same = !((other->address ^ s->address) >> LINE_BITS) && other->stride == s->stride;
+        if (!same || !other->bits || other->leader || (s->kind == CS_STORE && other->kind != CS_STORE))
+            continue;
+        s->leader = other;
+        other->bits |= s->bits;
+        return;
+    }
 }
 
 /* Notes bytes in a row as touched; the pages have been. */
@@ -247,7 +273,17 @@ static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n
             misses = sim->level[sim->levels - 1].misses;
         }
         for (struct stream *s = stream; s < stream + n; s++) {
+            if (numbered)
+                sim->origin = s->number;
+            struct stream *leader = s->leader;
+            if (leader) {
+                if ((*leader->set[0] ^ leader->line[0]) & s->mask)
+                    ask(sim, leader->set[0], leader->line[0] & CS_LINE, s->kind == CS_STORE);
+                continue;
+            }
             if (cs_foreign(sim, s->address >> LINE_BITS)) {
+                s->set[0] = elsewhere;
+                s->line[0] = 0;
                 s->address += s->stride;
                 continue;
             }
@@ -257,8 +293,6 @@ static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n
                 fetch_victim(sim, s->address + ahead / 2 * s->stride, 0);
                 fetch_victim(sim, s->address + ahead / 4 * s->stride, 1);
             }
-            if (numbered)
-                sim->origin = s->number;
             come_to(sim, s, s->address, 0);
             s->address += s->stride;
         }
@@ -296,6 +330,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         see_whether_steady(sim, s);
         if (s > stream && merge(sim, s - 1, s))
             continue;
+        find_leader(sim, stream, s);
         all_ordinary &= !s->odd;
         running &= s->period == 1;
         s++;

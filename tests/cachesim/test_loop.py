@@ -31,15 +31,16 @@ def one_by_one(model: CacheModel, made: list[Any], count: int) -> None:
             model.access(start + k * stride, nbytes, kind)
 
 
-def compare(levels: list[CacheLevel], width: int, loops: list[tuple[list[Any], int]]) -> None:
+def compare(levels: list[CacheLevel], width: int | None, loops: list[tuple[list[Any], int]]) -> None:
     fast, slow = CacheModel(levels), CacheModel(levels)
-    if not use_vectors(fast, width):
+    if width is not None and not use_vectors(fast, width):
         pytest.skip("this processor does not have these vectors")
     for streams_of_loop, count in loops:
         made = [(MIDDLE + start, *rest) for start, *rest in streams_of_loop]
         fast.loop(made, count)
         one_by_one(slow, made, count)
         assert snapshot(fast) == snapshot(slow)
+        assert fast.arrays() == slow.arrays()
 
 
 loops = st.lists(
@@ -72,7 +73,28 @@ def test_streams_of_one_stride_that_share_lines_and_sets(
 ) -> None:
     """Stencils and page-aligned arrays: streams on the same line, and streams on lines of the same set."""
     levels = [cache("L1", 2, ways), *COMMON[1:]]
-    compare(levels, 2, [([(o, stride, 8, k) for o, k in zip(offsets, kinds, strict=False)], count)])
+    compare(levels, None, [([(o, stride, 8, k) for o, k in zip(offsets, kinds, strict=False)], count)])
+
+
+@given(
+    streams=st.lists(
+        st.tuples(
+            st.sampled_from([0, 8, 32, 56, 64, 72, 128, 4096, 4104]),
+            st.sampled_from([64, 64, 64, 128, -64]),
+            st.sampled_from([1, 8]),
+            st.sampled_from([0, 0, 0, 1, 1, 3, 5]),
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    count=st.integers(3, 100),
+    ways=st.integers(1, 6),
+)
+@settings(max_examples=300, deadline=None)
+def test_streams_that_come_back_to_a_line_in_every_iteration(streams: Any, count: int, ways: int) -> None:
+    """As in unrolled kernels: what lies between the two may have taken the line's place, or the line itself."""
+    levels = [cache("L1", 2, ways), *COMMON[1:]]
+    compare(levels, None, [(streams, count)])
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
@@ -83,12 +105,12 @@ def test_room_made_by_an_inclusive_level_is_used_first(width: int) -> None:
 
 
 def test_more_streams_than_ways_in_one_set() -> None:
-    compare(COMMON, 2, [([(4096 * page, 8, 8, Kind.LOAD) for page in range(6)], 300)])
+    compare(COMMON, None, [([(4096 * page, 8, 8, Kind.LOAD) for page in range(6)], 300)])
 
 
 def test_many_streams() -> None:
     made = [(4096 * (page % 7) + 8 * page, 8 * (page % 3), 8, page % 2) for page in range(80)]
-    compare(COMMON, 2, [(made[:64], 50), (made, 50)])
+    compare(COMMON, None, [(made[:64], 50), (made, 50)])
 
 
 def test_stride_is_a_loop_of_one_stream() -> None:
