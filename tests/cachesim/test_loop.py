@@ -92,7 +92,7 @@ def test_streams_of_one_stride_that_share_lines_and_sets(
 )
 @settings(max_examples=300, deadline=None)
 def test_streams_that_come_back_to_a_line_in_every_iteration(streams: Any, count: int, ways: int) -> None:
-    """As in unrolled kernels: what lies between the two may have taken the line's place, or the line itself."""
+    """As in unrolled kernels: what lies between may have taken the place in front, or the line itself."""
     levels = [cache("L1", 2, ways), *COMMON[1:]]
     compare(levels, None, [(streams, count)])
 
