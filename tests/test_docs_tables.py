@@ -15,6 +15,7 @@ import pytest
 
 from counteroof import diagnose, flop_ledger, reconcile, results, spec_file
 from counteroof import spec as specs
+from counteroof.catalog import kernels
 from counteroof.count.base import Count
 from counteroof.errors import KernelFailed
 from counteroof.formula import FUNCTIONS
@@ -233,3 +234,7 @@ class TestFindings:
 )
 def test_every_key_of_a_machine_file_is_described(heading: str, keys: set[str]) -> None:
     assert keys <= set(rows(sections("ceilings.md")[heading]))
+
+
+def test_the_readme_knows_how_many_kernels_are_built_in() -> None:
+    assert f"the {len(kernels())} built-in kernels" in " ".join((ROOT / "README.md").read_text().split())
