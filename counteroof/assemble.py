@@ -59,6 +59,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         seconds=seconds,
         clock_hz=run.timing.clock_hz if run.timing is not None else None,
         page_faults=run.timing.page_faults if run.timing is not None else None,
+        processor_share=run.timing.processor_share if run.timing is not None else None,
         declared=declared if claimed else None,
         counters={
             name: replace(one, arrays=(), lines=(), instruction_table=()) for name, one in by_name.items()
@@ -82,6 +83,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         seconds=seconds.median if seconds is not None else None,
         clock_hz=result.clock_hz,
         page_faults=result.page_faults,
+        processor_share=result.processor_share,
         declared_flops=declared.flops,
         declared_bytes=declared.bytes,
         flops_formula=_text(spec.declared.flops),

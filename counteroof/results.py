@@ -137,9 +137,10 @@ class KernelResult:
     """Everything known of one kernel at one size; all numbers are those of one call.
 
     ``label`` tells the sizes of a sweep apart. ``checked`` is whether the result agreed with a reference,
-    ``None`` if there was none. ``clock_hz`` is the core clock right after the timed calls. The traffic of
-    arrays, lines and instructions is in ``arrays``, ``lines`` and ``instruction_table``, never in
-    ``counters``; the latter two are there with ``--detail lines``.
+    ``None`` if there was none. ``clock_hz`` is the core clock right after the timed calls,
+    ``processor_share`` their seconds on a processor over those of the clock. The traffic of arrays, lines
+    and instructions is in ``arrays``, ``lines`` and ``instruction_table``, never in ``counters``; the
+    latter two are there with ``--detail lines``.
     """
 
     name: str
@@ -154,6 +155,7 @@ class KernelResult:
     seconds: Seconds | None = None
     clock_hz: float | None = None
     page_faults: PageFaults | None = None
+    processor_share: float | None = None
     declared: Claim | None = None
     counters: Mapping[str, Measurement] = field(default_factory=dict)
     chosen: Chosen = Chosen(None, None)

@@ -97,6 +97,16 @@ def test_chains_that_explain_little_of_the_time_are_not_blamed() -> None:
         assert (waiting.RECURRENCE in rules(timed)) == blamed
 
 
+def test_time_in_which_others_had_the_processor_is_not_held_against_a_chain() -> None:
+    timed: dict[str, Any] = {"seconds": 40 * N / CLOCK, "clock_hz": CLOCK}
+    shared = facts(counted=waits(chain(17)), processor_share=0.5, **timed)
+    assert "85 % of the call's time on a processor" in only(shared, waiting.RECURRENCE).message
+    assert "for 50 % of its time" in only(shared, waiting.BUSY).message
+    alone = facts(counted=waits(chain(17)), processor_share=0.99, **timed)
+    assert {waiting.RECURRENCE, waiting.BUSY}.isdisjoint(rules(alone))
+    assert waiting.BUSY not in rules(facts(counted=waits(), processor_share=0.5, threads=2, **timed))
+
+
 def test_of_a_timed_kernel_the_clock_of_then_is_needed() -> None:
     assert waiting.RECURRENCE not in rules(facts(counted=waits(chain(17)), seconds=20 * N / CLOCK))
 

@@ -158,6 +158,7 @@ class Facts:
     seconds: float | None = None
     clock_hz: float | None = None
     page_faults: PageFaults | None = None
+    processor_share: float | None = None
     declared_flops: float | None = None
     declared_bytes: float | None = None
     flops_formula: str | None = None

@@ -24,6 +24,9 @@ RECURRENCE = "loop-carried dependency"
 DENORMALS = "denormal numbers"
 PAGE_FAULTS = "page faults"
 GATHERS = "gather and scatter"
+BUSY = "processor shared"
+QUIET = 0.9
+"""A kernel that has a processor for at least this share of its time is timed well enough."""
 
 DENORMALS_WORTH = 1.1
 """Two calls of which one gains less may be as fast."""
@@ -37,7 +40,8 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
     chains = sum(one.demanded_cycles for one in counted.chains) / clock
     if chains < max(facts.parts(facts.demand).values(), default=0.0):
         return
-    if facts.seconds is not None and chains < PACED * facts.seconds:
+    computing = _computing_seconds(facts)
+    if computing is not None and chains < PACED * computing:
         return
     least = facts.least_seconds(replace(facts.demand, chains=None, compute=widened_seconds(facts)))
     gain = None if least is None else facts.worth(chains / least, least)
@@ -45,7 +49,9 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
         return
     total = sum(one.demanded_cycles for one in counted.chains)
     loops = [one for one in counted.chains if one.demanded_cycles >= MAIN * total]
-    share = "" if facts.seconds is None else f", {units.percent(min(chains / facts.seconds, 1))} of the call"
+    share = ""
+    if computing is not None:
+        share = f", {units.percent(min(chains / computing, 1))} of the call's time on a processor"
     divides = any("div" in link.text or "sqrt" in link.text for one in loops for link in one.links)
     yield Finding(
         RECURRENCE,
@@ -62,6 +68,29 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
             **{f"cycles of a pass of {_place(one)}": one.cycles for one in loops},
             **{f"FLOPs of a pass of {_place(one)}": one.flops for one in loops},
         },
+    )
+
+
+def _computing_seconds(facts: Facts) -> float | None:
+    """Return the seconds of a call in which it had a processor."""
+    if facts.seconds is None or facts.processor_share is None:
+        return facts.seconds
+    return facts.seconds * min(facts.processor_share / facts.threads, 1.0)
+
+
+def busy(facts: Facts) -> Iterator[Finding]:
+    """Calls that were timed while something else had the processor."""
+    share = facts.processor_share
+    # threads that sleep while they wait for each other look alike
+    if share is None or facts.threads > 1 or share >= QUIET:
+        return
+    yield Finding(
+        BUSY,
+        "doubt",
+        f"while it was timed the kernel had a processor for {units.percent(share)} of its time: other "
+        "programs ran, or it waited for something outside",
+        "measure again on a quiet machine",
+        evidence={"share of the time on a processor": share},
     )
 
 
@@ -157,4 +186,4 @@ def gathers(facts: Facts) -> Iterator[Finding]:
     )
 
 
-RULES = (recurrence, denormals, page_faults, gathers)
+RULES = (recurrence, busy, denormals, page_faults, gathers)

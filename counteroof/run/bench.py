@@ -86,6 +86,7 @@ def _fault_seconds() -> float:
 def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
     live = LiveCall(job.plan, recorder)
     faults: list[tuple[float, float]] = []
+    shares: list[float] = []
 
     def seconds(loops: int) -> float:
         recorder.note("timing", job.plan.kernel.symbol)
@@ -95,6 +96,8 @@ def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
         recorder.note("after the call")
         minor, major = after.ru_minflt - before.ru_minflt, after.ru_majflt - before.ru_majflt
         faults.append((minor / loops, major / loops))
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        shares.append(used / result if result > 0 else 0.0)
         return result
 
     runner = _runner(folder, job)
@@ -111,5 +114,6 @@ def _measure(folder: Path, job: BenchJob, recorder: Recorder) -> None:
         "minor": minor,
         "major": major,
         "fault_seconds": _fault_seconds(),
+        "processor_share": shares[-1] if shares and not live.plan.cold else None,
     }
     write_result(folder / f"{CONDITIONS}{os.getpid()}.json", conditions)

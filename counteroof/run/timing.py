@@ -65,6 +65,10 @@ class Timing:
         Core clock right after the samples, median of the processes; ``None`` if it could not be had.
     page_faults
         Of a call in the last sample of each process, medians; ``None`` if no process told.
+    processor_share
+        Seconds on a processor over seconds of the clock, all threads together, likewise: if that is fewer
+        than compute, others ran on their processors, or they waited. ``None`` where caches are flushed
+        between calls.
     """
 
     samples: tuple[float, ...]
@@ -74,6 +78,7 @@ class Timing:
     pyperf_json: Mapping[str, Any]
     clock_hz: float | None = None
     page_faults: PageFaults | None = None
+    processor_share: float | None = None
 
     @property
     def median(self) -> float:
@@ -146,9 +151,11 @@ def with_conditions(timing: Timing, told: Iterable[Any]) -> Timing:
     told = [one for one in told if isinstance(one, dict)]
     clocks = [one["clock_hz"] for one in told if one["clock_hz"] is not None]
     faults = [one for one in told if one["minor"] is not None]
+    shares = [one["processor_share"] for one in told if one["processor_share"] is not None]
     return replace(
         timing,
         clock_hz=statistics.median(clocks) if clocks else None,
+        processor_share=statistics.median(shares) if shares else None,
         page_faults=PageFaults(
             *(statistics.median(one[name] for one in faults) for name in ("minor", "major", "fault_seconds"))
         )

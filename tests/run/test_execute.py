@@ -76,6 +76,8 @@ def test_page_faults_and_clock_of_the_timed_calls_are_told(
     assert quiet is not None
     assert quiet.page_faults is not None
     assert quiet.page_faults.minor < 1
+    assert quiet.processor_share is not None
+    assert 0 < quiet.processor_share < 1.1
     assert quiet.clock_hz is None or 5e8 < quiet.clock_hz < 1e10
     noisy = execute(case("fresh_pages")).timing
     assert noisy is not None

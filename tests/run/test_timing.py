@@ -74,13 +74,15 @@ def test_result_without_samples_is_no_timing() -> None:
 def test_conditions_are_those_of_most_processes_and_unknown_ones_are_left_out() -> None:
     timing = read_timing({"benchmarks": [{"runs": RUNS, "metadata": {"loops": 8}}]})
     told = [
-        {"clock_hz": 3e9, "minor": 2.0, "major": 0.0, "fault_seconds": 1e-7},
-        {"clock_hz": None, "minor": 4.0, "major": 0.5, "fault_seconds": 3e-7},
-        {"clock_hz": 4e9, "minor": None, "major": None},
+        {"clock_hz": 3e9, "minor": 2.0, "major": 0.0, "fault_seconds": 1e-7, "processor_share": 0.5},
+        {"clock_hz": None, "minor": 4.0, "major": 0.5, "fault_seconds": 3e-7, "processor_share": 1.0},
+        {"clock_hz": 4e9, "minor": None, "major": None, "processor_share": None},
         None,
     ]
     with_all = with_conditions(timing, told)
     assert with_all.clock_hz == 3.5e9
     assert with_all.page_faults == PageFaults(3.0, 0.25, pytest.approx(2e-7))
+    assert with_all.processor_share == 0.75
+    assert with_conditions(timing, []).processor_share is None
     assert with_conditions(timing, []).clock_hz is None
     assert with_conditions(timing, []).page_faults is None
