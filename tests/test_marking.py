@@ -164,6 +164,32 @@ thread = threading.Thread(target=elsewhere); thread.start(); thread.join()
     assert other[2] == -1  # not 0: it was not counted
 
 
+def test_threads_that_are_just_ending_do_not_spoil_a_reading() -> None:
+    code = """
+from counteroof.native import ffi, lib
+from counteroof import marking
+import time
+counteroof.region("ends")
+go = True
+def start():
+    while go:
+        threads = [threading.Thread(target=int) for _ in range(4)]
+        for one in threads: one.start()
+        for one in threads: one.join()
+starter = threading.Thread(target=start); starter.start()
+number = lib.regions_find(b"ends")
+until = time.monotonic() + 1.0
+readings = ffi.new("double *")
+while time.monotonic() < until:
+    lib.regions_cost(2000, readings)
+go = False
+starter.join()
+one = counteroof.regions()["(cost of a region)"]
+print(one.calls > 0, one.failures)
+"""
+    assert python(HEAD + code).split() == ["True", "0"]
+
+
 def test_setting_up_again_forgets_what_was_counted_and_leaks_nothing() -> None:
     code = """
 from counteroof import marking

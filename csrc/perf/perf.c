@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <linux/version.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 #include "perf/perf.h"
 #include "run/run.h"
+
+enum { AGAIN = 10000 };
 
 int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit, uint32_t enabled)
 {
@@ -54,6 +57,12 @@ int perf_read(int leader, uint32_t events, struct perf_reading *reading)
     ssize_t bytes = (ssize_t)((3 + events) * sizeof *raw);
     if (events > sizeof reading->values / sizeof *reading->values) return -EINVAL;
     ssize_t got = read(leader, raw, (size_t)bytes);
+    /* A thread that is just ending has a part of its group left, and a group is read of all threads or not at all
+       (__perf_read_group_add in kernel/events/core.c); the next moment it has nothing left. */
+    for (int again = 0; got < 0 && errno == ECHILD && again < AGAIN; again++) {
+        sched_yield();
+        got = read(leader, raw, (size_t)bytes);
+    }
     if (got < 0) return -errno;
     if (got != bytes || raw[0] != events) return -ENODATA;
     reading->enabled = raw[1];
