@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counteroof.count.base import Count, FalseSharing, FlopClass, LoopChain
+from counteroof.count.base import Count, FalseSharing, FlopClass, LoopChain, StrideShare
 from counteroof.diagnose import (
     Finding,
     arithmetic,
@@ -201,6 +201,14 @@ def test_an_index_makes_lines_come_for_parts_of_them() -> None:
     one = only(found, "scattered access")
     assert one.gain == pytest.approx((40 + 4) / (8 + 4))
     assert "sort or bucket the indices" in one.try_
+
+
+@pytest.mark.parametrize(("share", "rule"), [(0.9, "scattered access"), (0.1, "strided access")])
+def test_where_distances_are_known_they_tell_what_an_index_leads_to(share: float, rule: str) -> None:
+    strides = (StrideShare("table", 8, 8, True, 1 - share), StrideShare("table", None, None, False, share))
+    counted = measurement(2 * N, (again("table", 8 * N, 5), read("index", 4 * N)), strides=strides)
+    shapes = (Shape("table", "f64", 8, (N,), ("n",)), Shape("index", "i32", 4, (N,), ("n",)))
+    assert rules(facts(counted=counted, shapes=shapes)) == [rule]
 
 
 def test_rows_a_power_of_two_apart_push_each_other_out() -> None:

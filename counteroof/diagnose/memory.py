@@ -9,7 +9,7 @@ from .. import units
 from ..count.base import ArrayTraffic
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import Demand, Facts, Finding, Gain, Shape, nearest
+from .base import WALKED, Demand, Facts, Finding, Gain, Shape, nearest
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -252,8 +252,13 @@ def _reason(facts: Facts, array: ArrayTraffic) -> str:
 
 
 def _indexed(facts: Facts, shape: Shape) -> bool:
-    """Return whether an array of numbers may be read through an array of integers that is read in order."""
-    if shape.integer:
+    """Return whether an array of numbers is read at places that an array of integers says.
+
+    Where distances from access to access are known, most of them have to be ones that do not come again.
+    """
+    strides = () if facts.traffic is None else facts.traffic.strides
+    known = [one for one in strides if one.array == shape.name]
+    if shape.integer or (known and sum(one.share for one in known if one.stride is None) < WALKED):
         return False
     return any(
         one.index and other.dram_read_bytes and not other.dram_write_bytes
