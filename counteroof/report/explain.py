@@ -142,6 +142,9 @@ def _numbers(kernel: KernelResult) -> list[str]:
         )
     if kernel.clock_hz is not None:
         rows.append(("core clock", units.hertz(kernel.clock_hz), "right after the timed calls"))
+    if kernel.processor_share is not None:
+        said = "of the timed calls, all threads together"
+        rows.append(("time on processors", units.percent(kernel.processor_share), said))
     if kernel.page_faults is not None:
         faults = kernel.page_faults
         said = f"of a timed call, {units.count(faults.major)} of them from files or swap space"

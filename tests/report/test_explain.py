@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from counteroof.count.base import AccessMix, ChainLink, Denormals, LoopChain, StrideShare
+from counteroof.flop_ledger import FlopLine
 from counteroof.report import explain
 from counteroof.results import KernelResult
+from counteroof.run.timing import PageFaults
 
 from ..factories import failed, machine, measurement, result, results, traffic, triad
 
@@ -117,3 +120,79 @@ def test_no_line_is_wider_than_a_terminal() -> None:
     at = next(number for number, line in enumerate(lines) if "in the formula but not moved" in line)
     assert lines[at].endswith("bytes of the formula that stayed in cache, or were")
     assert lines[at + 1].strip() == "never touched"
+
+
+def measured_in_full() -> KernelResult:
+    """Return a kernel with all that a counter can see beside its counts."""
+    links = (ChainLink("vmulsd xmm0, xmm0, xmm1", 3), ChainLink("mov rax, rbx", 0), ChainLink("vaddsd", 4))
+    chain = LoopChain(
+        library="lib.so", address=0x10, symbol="f", line=27, passes=2_000_000, flops=2, cycles=7,
+        demanded_cycles=14_000_000, links=links, through_memory=True,
+    )  # fmt: skip
+    counted = triad(
+        chains=(chain,),
+        latencies="Zen 3, published: a manual",
+        strides=(
+            StrideShare("a", 32, 8, False, 0.75),
+            StrideShare("a", 8, 8, True, 0.125),
+            StrideShare("a", None, None, False, 0.125),
+        ),
+        access_mix=AccessMix(1000, 8000, 150, 1200, 100, 800),
+        denormals=Denormals(True, True, False, True),
+        pages_touched=1234,
+    )
+    ledger = (
+        FlopLine("declared", 2 * N),
+        FlopLine("executed beyond the formula", 5_000_000),
+        FlopLine("library call", 3_000_000, "expf of libm.so.6"),
+        FlopLine("executed", 2 * N + 8_000_000),
+        FlopLine("in remainders of vectorised loops", 777, part=True),
+    )
+    return result(
+        counted=counted,
+        clock_hz=3.5e9,
+        page_faults=PageFaults(64, 1),
+        processor_share=0.5,
+        flop_ledger=ledger,
+    )
+
+
+def lines_of(kernel: KernelResult) -> list[str]:
+    """Return the lines of a text with single spaces."""
+    return [" ".join(line.split()) for line in explain.text(kernel, results(kernel)).splitlines()]
+
+
+def test_loops_that_wait_are_told_with_their_chain_and_the_time_at_the_clock_of_the_calls() -> None:
+    lines = lines_of(measured_in_full())
+    at = next(n for n, line in enumerate(lines) if line.startswith("f, line 27"))
+    # 14 M cycles at 3.5 GHz; what takes no time is left out
+    assert " ".join(lines[at : at + 2]).startswith(
+        "f, line 27 2.00 M 7 2 4.00 ms vmulsd xmm0, xmm0, xmm1 3 -> vaddsd 4 (through memory)"
+    )
+    assert "latencies of Zen 3, published: a manual" in lines
+
+
+def test_strides_and_the_ledger_of_flops_are_told() -> None:
+    lines = lines_of(measured_in_full())
+    assert "a 75 % 32 bytes" in lines
+    assert "a 12 % 8 bytes nothing left out" in lines
+    assert "a 12 % no stride that came again" in lines
+    assert any(line.startswith("+5.00 M executed beyond the formula") for line in lines)
+    assert any(line.startswith("+3.00 M library call expf of libm.so.6") for line in lines)
+    assert any(line.startswith("777 in remainders of vectorised loops") for line in lines)
+
+
+def test_what_was_seen_beside_the_counts_is_told() -> None:
+    lines = lines_of(measured_in_full())
+    assert "core clock 3.50 GHz right after the timed calls" in lines
+    assert "time on processors 50 % of the timed calls, all threads together" in lines
+    assert "page faults 65 of a timed call, 1 of them from files or swap space" in lines
+    assert "pages touched 1.23 k instrument, of 4 KiB" in lines
+    assert "gathered or scattered 25 % instrument, of 1.00 k elements loaded and stored" in lines
+    assert "denormals operands and results instrument, flags of the processor; FTZ set" in lines
+
+
+def test_what_was_not_seen_is_not_told() -> None:
+    text = explain.text(result(), results(result()))
+    for heading in ("wait for each other", "were walked", "executed FLOPs", "page faults", "denormals"):
+        assert heading not in text
