@@ -178,7 +178,17 @@ def test_every_command_is_shown_and_may_be_written_so() -> None:
     assert shown >= set(COMMANDS)
 
 
-def parse(words: list[str], block: Block) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_of_the_help_may_be_written_so(name: str) -> None:
+    command: click.Command = importlib.import_module(f"counteroof.commands.{name}").command
+    examples = re.findall(r"^  (\S.*?)(?:  +.*)?$", command.epilog or "", re.MULTILINE)
+    shown = [words for line in examples for words in commands(line) if words[0] == "counteroof"]
+    assert any(words[1] == name for words in shown)
+    for words in shown:
+        parse(words[1:], name)
+
+
+def parse(words: list[str], block: Block | str) -> None:
     """Fail if a command does not take these options."""
     name, *arguments = words
     assert name in COMMANDS, f"{block}: no command {name}"

@@ -2,8 +2,7 @@
 
 Runs in the worker. The kernel is called three times on the same initial arrays: natively, for time and
 result; under the engine, which must leave the same bytes behind and brings the modelled caches into the
-state the previous
-call leaves; and under the engine once more, which is the call that counts.
+state the previous call leaves; and under the engine once more, which is the call that counts.
 """
 
 from __future__ import annotations
