@@ -80,7 +80,8 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         threads=spec.threads,
         cache=spec.cache,
         params=result.params,
-        seconds=seconds.median if seconds is not None else None,
+        # what else runs on the machine only adds to it, and roofs are the best samples, too
+        seconds=min(seconds.samples) if seconds is not None else None,
         clock_hz=result.clock_hz,
         page_faults=result.page_faults,
         processor_share=result.processor_share,

@@ -538,31 +538,32 @@ def test_an_imported_count_is_doubted() -> None:
     assert "imported count" in only(facts(counted=counted, seconds=1e-4), doubts.ABOVE).message
 
 
+STACK = (
+    compute("f64 scalar FMA 1 chain", 4, "f64", "scalar", mix="FMA 1 chain"),
+    compute("f64 scalar FMA", 16, "f64", "scalar", mix="FMA"),
+    compute("f64 AVX-512 ADD+MUL 1:1", 64, "f64", mix="ADD+MUL 1:1", fma=False),
+    compute("f64 AVX-512 FMA", 128, "f64", mix="FMA"),
+)
+
+
 @pytest.mark.parametrize(
-    ("gigaflops", "message", "missing"),
+    ("gigaflops", "width", "op", "message", "missing"),
     [
-        (3, "it is below f64 scalar FMA 1 chain (4", "look at what else the loop does"),
-        (5, "it is above f64 scalar FMA 1 chain (4", "more independent operations"),
-        (20, "it is above f64 scalar FMA (16", "AVX2 instructions that fuse"),
-        (54, "it is above f64 AVX2 FMA (50", "AVX-512 instructions"),
-        (100, "below f64 AVX-512 FMA (128", "fused multiply-adds"),
+        (3, 0, "fma", "it is below f64 scalar FMA 1 chain (4", "do not wait for each other"),
+        (20, 0, "fma", "it is above f64 scalar FMA (16", "AVX-512 instructions"),
+        (20, 512, "add", "below f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),
+        (100, 512, "add", "below f64 AVX-512 FMA (128", "fused multiply-adds"),
+        (100, 512, "fma", "it is above f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),
     ],
 )
 def test_the_ceiling_that_is_not_reached_names_what_is_missing(
-    gigaflops: float, message: str, missing: str
+    gigaflops: float, width: int, op: str, message: str, missing: str
 ) -> None:
-    roofs = (
-        compute("f64 scalar FMA 1 chain", 4, "f64", "scalar", mix="FMA 1 chain"),
-        compute("f64 scalar FMA", 16, "f64", "scalar", mix="FMA"),
-        compute("f64 AVX2 FMA", 50, "f64", "AVX2", mix="FMA"),
-        compute("f64 AVX-512 ADD+MUL 1:1", 64, "f64", mix="ADD+MUL 1:1", fma=False),
-        compute("f64 AVX-512 FMA", 128, "f64", mix="FMA"),
-    )
-    counted = measurement(10**9, (replace(read("a", 64), dram_read_bytes=0),))
+    by = (FlopClass("f64", width, op, 10**9),)
+    counted = measurement(10**9, (replace(read("a", 64), dram_read_bytes=0),), flops_by=by)
     seconds = 1 / gigaflops
-    observation = Observation(seconds, 10**9, 0, "f64")
-    placed = place(observation, roofs)
-    found = facts(counted=counted, seconds=seconds, placement=placed, machine=factories.machine(roofs))
+    placed = place(Observation(seconds, 10**9, 0, "f64"), STACK)
+    found = facts(counted=counted, seconds=seconds, placement=placed, machine=factories.machine(STACK))
     one = only(found, stacked.BETWEEN)
     assert message in one.message
     assert missing in one.try_

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from .. import units
 from ..machine.model import Ceiling
-from .base import Facts, Finding, nearest
+from .base import PACED, Facts, Finding, nearest
+from .peaks import ISA_BITS
 
 BETWEEN = "between ceilings"
 
@@ -39,28 +40,25 @@ def between(facts: Facts) -> Iterator[Finding]:
         BETWEEN,
         "note",
         f"at {rate(placed.flops_per_second)} it is {where}below {above.name} ({rate(above.value)})",
-        _missing(above, below[-1] if below else None),
+        _missing(facts, above),
         evidence={"FLOP/s": placed.flops_per_second, "ceiling above": above.name},
     )
 
 
-def _missing(above: Ceiling, below: Ceiling | None) -> str:
-    """Return what the ceiling above has that the one below does without."""
-    if "1 chain" in above.mix:
-        return "not even operations that wait for each other are so slow: look at what else the loop does"
-    if "chains" in above.mix:
-        return (
-            "operations wait for each other: several sums, or an unrolled loop, make more of them independent"
-        )
-    if below is not None and "chain" in below.mix:
-        return (
-            "more independent operations: several sums, or an unrolled loop, so that none waits for another"
-        )
-    if below is not None and below.isa != above.isa:
-        return f"{above.isa} instructions" + (" that fuse products and sums" if above.fma else "")
-    if below is not None and above.fma and not below.fma:
+def _missing(facts: Facts, above: Ceiling) -> str:
+    """Return what the ceiling above has that most FLOPs of the kernel are without."""
+    classes = [] if facts.counted is None else [one for one in facts.counted.flops_by if one.counted]
+    total = sum(one.flops for one in classes)
+    width = ISA_BITS.get(above.isa, 0)
+    if 2 * sum(one.flops for one in classes if one.width is not None and one.width < width) > total:
+        return f"{above.isa} instructions"
+    if above.fma and 2 * sum(one.flops for one in classes if one.op in ("fma", "any")) < total:
         return "fused multiply-adds"
-    return "fewer other instructions in the loop (loads, stores, shuffles, counters)"
+    chains = facts.chain_seconds
+    waits = "chain" in above.mix if chains is None or not facts.seconds else chains > PACED * facts.seconds
+    if waits:
+        return "operations that do not wait for each other: several sums, an unrolled loop"
+    return "fewer other instructions in the loop (loads, stores, shuffles), and less waiting for caches"
 
 
 RULES = (between,)
