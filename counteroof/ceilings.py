@@ -82,6 +82,12 @@ class Effort:
 QUICK = Effort(rounds=10, budget=0.1, patience=0.1, samples=4, last_cache_times=8)
 
 
+def in_seconds(counts: int) -> Effort:
+    """Return what measures all ceilings with so many numbers of threads in less than ten seconds."""
+    # the rest is setting up; rounds are spread over the time, because what disturbs comes and goes
+    return replace(QUICK, budget=3.0 / counts, patience=1.0 / counts)
+
+
 def measure(
     machine: Machine,
     *,

@@ -109,7 +109,7 @@ def measure(
     """
     from . import ceiling_access, ceilings
 
-    effort = dataclasses.replace(ceilings.QUICK, patience=1.0) if quick else None
+    effort = ceilings.in_seconds(len(set(threads))) if quick else None
     if access:
         with steps("measuring what the caches hold") as progress:
             machine = ceiling_access.swept(machine, progress)
