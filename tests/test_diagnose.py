@@ -280,6 +280,12 @@ def test_lines_that_stay_in_l1_cost_no_more_than_their_first_fetch() -> None:
     assert "meet in 12 places of L1" in one.message
 
 
+def test_walks_without_a_number_of_lines_are_no_measure() -> None:
+    unknown = (bandwidth("L1-L2 walk", 32, level="l2", mix="walk"),)
+    with_it = replace(paged(4096, 2), machine=factories.machine((*CEILINGS, *unknown)))
+    assert pages.TRANSLATION not in rules(with_it)
+
+
 def test_columns_in_more_pages_than_are_kept_wait_for_their_addresses() -> None:
     one = only(paged(4096, 2), pages.TRANSLATION)
     lines = 4096 * 4096

@@ -78,7 +78,8 @@ def by_columns(facts: Facts, number: int, shape: Shape) -> bool:
 
 def walks(ceilings: Iterable[Ceiling]) -> dict[int, float]:
     """Return the bytes a second of walks over lines in a page each, by their number."""
-    return {int(one.name.rpartition(" ")[2]): one.value for one in ceilings if one.mix == "walk"}
+    numbers = {one.name.rpartition(" ")[2]: one.value for one in ceilings if one.mix == "walk"}
+    return {int(text): value for text, value in numbers.items() if text.isdecimal()}
 
 
 def walk(found: Mapping[int, float], lines: int) -> float:
