@@ -178,6 +178,30 @@ def test_every_command_is_shown_and_may_be_written_so() -> None:
     assert shown >= set(COMMANDS)
 
 
+OTHERS = {"--hook", "--engine", "--huge-pages", "--counteroof-update"}
+"""Options of pyperf, pytest and our scripts that pages name."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_within_sentences_exist(page: Path) -> None:
+    every = {option for name in COMMANDS for option in options(name)}
+    for text in re.findall(r"`([^`\n]+)`", FENCE.sub("", page.read_text())):
+        words = text.split()
+        named = [word.partition("=")[0].strip("'\"") for word in words if word.startswith("--")]
+        if words[0] == "counteroof" and len(words) > 1:
+            assert words[1] in (*COMMANDS, "COMMAND"), text
+            known = options(words[1]) if words[1] in COMMANDS else {"--help"}
+            assert set(named) <= known, text
+        elif words[0] in named:
+            assert set(named) <= every | OTHERS, text
+
+
+def options(name: str) -> set[str]:
+    """Return the options of a command."""
+    command: click.Command = importlib.import_module(f"counteroof.commands.{name}").command
+    return {text for one in command.params for text in (*one.opts, *one.secondary_opts)} | {"--help"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_of_the_help_may_be_written_so(name: str) -> None:
     command: click.Command = importlib.import_module(f"counteroof.commands.{name}").command
