@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from counteroof import jsonio
 from counteroof.count.base import Count, FalseSharing, FlopClass, LoopChain, StrideShare
 from counteroof.diagnose import (
     Finding,
@@ -616,3 +618,82 @@ def test_what_gains_most_comes_first() -> None:
 def test_without_numbers_the_rules_are_silent() -> None:
     assert findings(Facts(machine=MACHINE)) == ()
     assert findings(Facts(machine=factories.machine(()), counted=factories.triad())) == ()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_is_known_findings_are_whole(seed: int) -> None:
+    some = random.Random(seed)
+
+    def maybe(value: Any) -> Any:
+        return None if some.random() < 0.2 else value
+
+    def array(name: str) -> Any:
+        lines = some.choice([0, 1, 1000, 10**6])
+        again_ = some.choice([0, 0, lines, 7 * lines])
+        fields = {
+            "unique_read_bytes": 64 * lines,
+            "unique_write_bytes": 64 * some.choice([0, lines]),
+            "first_write_allocate_bytes": maybe(64 * some.choice([0, lines])),
+            "touched_read_bytes": maybe(64 * some.choice([0, lines])),
+            "touched_write_bytes": maybe(64 * some.choice([0, lines])),
+            "touched_bytes": maybe(some.choice([0, 24, 64]) * lines),
+            "unused_bytes": maybe(some.choice([0, 40]) * lines),
+            "again_capacity_bytes": maybe(64 * again_),
+            "again_conflict_bytes": maybe(0),
+        }
+        written_ = 64 * some.choice([0, lines, 8 * lines])
+        return traffic(
+            name, 64 * (lines + again_), written_, some.choice([0, 64 * lines]), maybe(64 * lines), **fields
+        )
+
+    names = "abc"[: some.randrange(4)]
+    extents = [
+        ((1000,), ("n",)),
+        ((1000, 8), ("n", "8")),
+        ((4096, 4096), ("n", "n")),
+        ((9, 99, 999), ("k", "m", "n")),
+    ]
+    shapes = tuple(
+        Shape(name, dtype, size, *some.choice(extents))
+        for name in names
+        for dtype, size in [some.choice([("f64", 8), ("f32", 4), ("i32", 4), ("c128", 16), ("u8", 1)])]
+        if some.random() < 0.8
+    )
+    by = tuple(
+        FlopClass(some.choice(["f64", "f32", "x87", "any"]), some.choice([None, 0, 256]), op, 10**6)
+        for op in some.sample(["fma", "add", "mul", "div", "sqrt", "any", "max"], some.randrange(4))
+    )
+    counted = measurement(
+        maybe(some.choice([0, 10**6])),
+        tuple(array(name) for name in names),
+        flops_by=by,
+        l1_l2_bytes=modelled(maybe(some.choice([0, 10**6, 10**10]))),
+        l2_l3_bytes=modelled(maybe(some.choice([0, 10**6, 10**10]))),
+        flops_by_thread=some.choice([(), (10, 1), (0, 0)]),
+    )
+    roofs = tuple(one for one in (*CEILINGS, *WALKS) if some.random() < 0.7)
+    seconds = maybe(some.choice([1e-9, 1e-3, 10.0]))
+    found = findings(
+        Facts(
+            machine=replace(factories.machine(roofs), caches=MACHINE.caches[: some.randrange(4)]),
+            threads=some.choice([1, 2, 64]),
+            params={"n": some.choice([1, 100, 1000]), "m": 3},
+            seconds=seconds,
+            clock_hz=maybe(3e9),
+            declared_flops=maybe(some.choice([0, 10**6, 3 * 10**6])),
+            declared_bytes=maybe(some.choice([0, 10**6])),
+            flops_formula=maybe(some.choice(["n", "2*n*m - 3", "n/m", "17", "n**2", "log2(n) + m"])),
+            bytes_formula=maybe("8*n"),
+            shapes=shapes,
+            counted=maybe(counted),
+            traffic=maybe(counted),
+            placement=maybe(place(Observation(seconds, 10**6, 10**6, "f64"), roofs)),
+            ledger=ledger(None, counted),
+        )
+    )
+    for one in found:
+        assert one.rule
+        assert one.message
+        assert one.severity in ("cost", "doubt", "note", "claim")
+        assert one.gain is None or one.gain >= 1.03
+    jsonio.to_json(found)

@@ -27,7 +27,9 @@ def pitch(facts: Facts, shape: Shape) -> int | None:
 
 def meets(facts: Facts, shape: Shape) -> bool:
     """Return whether the lines of a column can crowd the sets of the last cache: more rows than ways."""
-    return pitch(facts, shape) is not None and column(shape) > facts.caches[-1].ways
+    if not facts.caches or pitch(facts, shape) is None:
+        return False
+    return column(shape) > facts.caches[-1].ways
 
 
 def pitch_text(shape: Shape) -> str:
@@ -107,6 +109,8 @@ def advice(facts: Facts, rule: str, names: list[str], times: float) -> str:
     """Return what stops lines from being fetched again, with sizes from the caches."""
     shapes = [shape for name in names if (shape := facts.shape(name)) is not None]
     text = ", ".join(names)
+    if not facts.caches:
+        return f"use each part of {text} for all that needs it before the next one"
     if rule == "scattered access":
         return (
             f"sort or bucket the indices, or renumber, so that what is used of {text} together lies "
@@ -147,9 +151,7 @@ def _matrix(shape: Shape) -> bool:
 
 def _layers(facts: Facts, shapes: list[Shape], text: str, times: float) -> str:
     """Return the layer condition of arrays that are swept more than once, and the tile that meets it."""
-    last = facts.caches[-1] if facts.caches else None
-    if last is None:
-        return f"use each part of {text} again before the next one"
+    last = facts.caches[-1]
     matrices = [one.extents for one in facts.shapes if _matrix(one)]
     passes = bool(shapes) and times > facts.line_bytes / shapes[0].element_bytes
     if passes and matrices.count(shapes[0].extents) > 1:  # over the whole, as of a matrix product
