@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,28 @@ def test_this_machine_is_described() -> None:
     assert sizes == sorted(sizes)
     assert all(cache.bytes % cache.line_bytes == 0 for cache in machine.caches)
     assert set(placement(1)) <= os.sched_getaffinity(0)
+
+
+def test_a_process_confined_to_one_processor_is_told_so_and_gets_that_one() -> None:
+    code = """
+import os
+from counteroof.errors import BadInput
+from counteroof.machine.topology import detect, placement
+one = max(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {one})
+assert placement(1) == (one,)
+try: placement(2)
+except BadInput as error: print(error)
+print(*detect().notes, sep="\\n")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    one = max(os.sched_getaffinity(0))
+    assert f"2 threads were asked for; this process may use 1 processor ({one})" in ran.stdout
+    if (os.cpu_count() or 1) > 1:
+        assert f"this process may use 1 of {os.cpu_count()} processors ({one})" in ran.stdout

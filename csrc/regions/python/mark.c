@@ -28,8 +28,8 @@ static int ask(struct mark *mark)
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *words[] = {"name", NULL};
-    PyObject *name;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "U", words, &name)) return NULL;
+    PyObject *name = !keywords && PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL; /* the usual way, quickly */
+    if ((!name || !PyUnicode_Check(name)) && !PyArg_ParseTupleAndKeywords(args, keywords, "U", words, &name)) return NULL;
     PyObject *found = PyDict_GetItemWithError(known, name);
     if (found || PyErr_Occurred()) {
         Py_XINCREF(found);
