@@ -83,6 +83,7 @@ def test_page_faults_and_clock_of_the_timed_calls_are_told(
     assert noisy is not None
     assert noisy.page_faults is not None
     assert 64 <= noisy.page_faults.minor < 80
+    assert noisy.page_faults.seconds_each is not None
 
 
 def test_wrong_result_is_never_timed(case: Case, triad_args: tuple[Argument, ...]) -> None:
