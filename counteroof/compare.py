@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from . import significance, units
 from .diagnose.base import Finding
 from .errors import BadInput
+from .machine import replacement
 from .machine.model import Machine
 from .results import KernelResult, Results
 from .significance import Difference
@@ -234,7 +235,8 @@ def machine_mismatches(before: Machine, after: Machine, *, counts_only: bool = F
     caches = [
         tuple(
             f"{cache.name} {units.binary_bytes(cache.bytes)} {cache.ways}-way "
-            f"{cache.line_bytes} B {cache.fill}" + (" hashed" if cache.hashed else "")
+            f"{cache.line_bytes} B {cache.fill} {replacement.text(cache.policy)}"
+            + (" hashed" if cache.hashed else "")
             for cache in machine.caches
         )
         for machine in (before, after)

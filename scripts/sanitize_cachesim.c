@@ -22,6 +22,20 @@ static uint64_t below(uint64_t n)
     return state % n;
 }
 
+/* LRU half of the time. */
+static struct cachesim_policy policy(uint32_t ways, uint32_t sets)
+{
+    uint32_t kind = below(2) ? 0 : 1 + (uint32_t)below(4), leaders = (uint32_t)below(sets / 2 + 1);
+    return (struct cachesim_policy){.kind = kind == 1 && ways & (ways - 1) ? 0 : kind,
+                                    .near = (uint32_t)below(65537),
+                                    .rival = (uint32_t)below(65537),
+                                    .leaders = below(2) ? 0 : leaders,
+                                    .near_age = (uint32_t)below(4),
+                                    .far_age = (uint32_t)below(4),
+                                    .hit_age = (uint32_t)below(4),
+                                    .aging = (uint32_t)below(4)};
+}
+
 static struct cachesim *hierarchy(uint64_t seed)
 {
     uint32_t line = below(2) ? 64 : 64u << below(3), levels = 1 + (uint32_t)below(4), shared = 1 + (uint32_t)below(3);
@@ -37,7 +51,8 @@ static struct cachesim *hierarchy(uint64_t seed)
                                            .slices = 1,
                                            .hashed = (uint32_t)below(2),
                                            .fill = k ? (uint32_t)below(3) : 0,
-                                           .shared = k >= shared};
+                                           .shared = k >= shared,
+                                           .policy = policy(ways, sets)};
     }
     struct cachesim *divided = below(2) ? cachesim_new(level, levels, line, seed, 2) : NULL; /* NULL too if it cannot be */
     return divided ? divided : cachesim_new(level, levels, line, seed, 1);

@@ -10,6 +10,13 @@ counted. Per machine and level the table has the median, the mean and the 90th p
 bytes moved both ways, ours and the published simulator's, over the rows with at least 1 B an update counted
 at that level.
 
+The last level replaces lines as its microarchitecture's entry in ``counteroof/data/machines`` says (LRU where
+it says nothing), found by the beginning of the machine's name or by ``microarchitecture = "..."`` in the
+machine file. The arrays lie one behind the other in 2 MiB frames, as transparent huge pages place them;
+``--small-pages`` spreads them over 4 KiB frames at random. ``--leave-one-out`` asks whether what was fitted
+holds: the one constant, the share of lines that the last level takes in near, is chosen on all rows of a
+machine but one, and the error of that row counts.
+
 What is simulated is what the row's instruction set does with the stencil in words: for k, for j, vectors over
 i and single elements for the remainder, the points in order of their addresses, ordinary stores. The accesses
 are given to the model loop by loop. With ``--engine`` the stencil is compiled as a C kernel and runs under
@@ -30,7 +37,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +47,43 @@ import tomli
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from counteroof.cachesim.model import SEED, CacheModel, Kind, Totals
-from counteroof.errors import BadInput
-from counteroof.machine.model import CacheLevel
+from counteroof.errors import BadInput, Problem
+from counteroof.machine import policy, replacement
+from counteroof.machine.model import CacheLevel, Policy
 from counteroof.native import ffi, lib
 
 LINE_BYTES = 64
 BASE = 0x7000_0000_0000
-GAP = 1 << 21
-"""Grids start on a 2 MiB boundary, with so much between them."""
+PAGE = 1 << 12
+HUGE = 1 << 21
+"""The first grid starts on such a boundary."""
+SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+"""What ``--leave-one-out`` chooses from."""
+DECIDED = 6.0
+"""Arrays of so many times the caches' size move the same whatever the share, and from the second sweep on."""
+MICROARCHITECTURES = {
+    "nehalemex": "Nehalem-EX, Westmere-EX",
+    "westmereex": "Nehalem-EX, Westmere-EX",
+    "nehalem": "Nehalem, Westmere client",
+    "westmere": "Nehalem, Westmere client",
+    "sandybridge": "Sandy Bridge",
+    "ivybridge": "Ivy Bridge",
+    "haswell": "Haswell",
+    "broadwell": "Broadwell",
+    "skylake": "Skylake-SP, Cascade Lake, Cooper Lake",
+    "cascadelake": "Skylake-SP, Cascade Lake, Cooper Lake",
+    "cooperlake": "Skylake-SP, Cascade Lake, Cooper Lake",
+    "icelake": "Ice Lake-SP, Ice Lake-D",
+    "sapphirerapids": "Sapphire Rapids, Emerald Rapids",
+    "emeraldrapids": "Sapphire Rapids, Emerald Rapids",
+    "graniterapids": "Granite Rapids, Sierra Forest, Clearwater Forest",
+    "zen5": "Zen 5",
+    "zen4": "Zen 4",
+    "zen3": "Zen 3",
+    "zen2": "Zen 2",
+    "zen": "Zen, Zen+",
+}
+"""Entries by the beginnings of machines' names, which are taken to be servers."""
 LEAST = 1.0
 """Bytes an update from which on an error in per cent means something."""
 VECTOR_BYTES = {"SSE": 16, "AVX": 32, "AVX2": 32, "AVX-512": 64}
@@ -205,13 +241,34 @@ def read_machines(path: Path) -> dict[str, tuple[CacheLevel, ...]]:
         raise BadInput(f"{path}: cannot be read as TOML: {error}") from error
     machines = {}
     for name, table in tables.items():
+        entry = table.pop("microarchitecture", None) if isinstance(table, dict) else None
         levels = sorted(table) if isinstance(table, dict) else []
         if not levels or levels != [f"l{number + 1}" for number in range(len(levels))]:
             raise BadInput(
                 f"{path}: found [{name}] with {levels or table!r}; expected l1, l2, ... without gaps"
             )
-        machines[name] = tuple(_level(f"{path}: [{name}] {key}", key.upper(), table[key]) for key in levels)
+        caches = [_level(f"{path}: [{name}] {key}", key.upper(), table[key]) for key in levels]
+        if len(caches) > 2 and "policy" not in table[levels[-1]]:
+            caches[-1] = replace(caches[-1], policy=_last_policy(f"{path}: [{name}]", name, entry))
+        machines[name] = tuple(caches)
     return machines
+
+
+def _last_policy(where: str, name: str, entry: object) -> Policy:
+    """Return how the last level of a machine replaces lines, by the entry named or by the machine's name."""
+    entries = {one.name: one for file in policy.files().values() for one in file.microarchitecture}
+    if entry is None:
+        plain = "".join(letter for letter in name.lower() if letter.isalnum())
+        found = next((full for start, full in MICROARCHITECTURES.items() if plain.startswith(start)), None)
+        if found is None:
+            return Policy()
+        entry = found
+    if entry not in entries:
+        raise BadInput(f"{where}: found microarchitecture {entry!r}; expected one of {', '.join(entries)}")
+    fact = entries[entry].l3_policy
+    chosen = replacement.read(fact.value, where, []) if fact else Policy()
+    assert chosen is not None  # the files have been checked
+    return chosen
 
 
 def _level(where: str, name: str, table: Any) -> CacheLevel:
@@ -224,13 +281,19 @@ def _level(where: str, name: str, table: Any) -> CacheLevel:
     fill = table.get("fill", "non-inclusive")
     if fill not in FILLS:
         raise BadInput(f"{where}: found fill = {fill!r}; expected {', '.join(FILLS)}")
-    unknown = set(table) - {"bytes", "ways", "slices", "fill"}
+    unknown = set(table) - {"bytes", "ways", "slices", "fill", "policy"}
     if unknown:
         raise BadInput(
-            f"{where}: found {', '.join(sorted(unknown))}; expected bytes, ways, slices, fill alone"
+            f"{where}: found {', '.join(sorted(unknown))}; expected bytes, ways, slices, fill, policy alone"
         )
-    hashed = numbers["slices"] > 1
-    return CacheLevel(name, numbers["bytes"], numbers["ways"], LINE_BYTES, 1, fill, hashed, "machine file")
+    problems: list[Problem] = []
+    chosen = replacement.read(table.get("policy", "lru"), f"{where}.policy", problems)
+    if chosen is None:
+        raise BadInput(
+            "; ".join(f"{one.where}: found {one.found}; expected {one.expected}" for one in problems)
+        )
+    hashed, source = numbers["slices"] > 1, "machine file"
+    return CacheLevel(name, numbers["bytes"], numbers["ways"], LINE_BYTES, 1, fill, hashed, source, chosen)
 
 
 # ---- what the stencil does ----
@@ -246,8 +309,8 @@ class Place:
 
 
 def places(stencil: Stencil, base: int = BASE) -> Place:
-    """Return a layout: grids at the start of a huge page, coefficient arrays one behind the other."""
-    room = -(-stencil.grid_bytes // GAP) * GAP + GAP
+    """Return a layout: one array behind the other, each on a page of its own, as large allocations lie."""
+    room = -(-stencil.grid_bytes // PAGE) * PAGE
     start = base + 2 * room
     return Place(
         base,
@@ -338,9 +401,10 @@ void sweep(const scalar *a, scalar *b, const scalar *w)
 class Options:
     """How rows are run."""
 
-    warm: int = 1
+    warm: int | None = None
+    """Sweeps before the one that counts; two, or one where the arrays are so large that nothing stays."""
     seed: int = SEED
-    huge_pages: bool = False
+    small_pages: bool = False
     engine: bool = False
 
 
@@ -350,8 +414,23 @@ def model_of(caches: Sequence[CacheLevel], stencil: Stencil, place: Place, optio
     if place.coefficients:
         arrays.append(("w", place.coefficients[0], stencil.grid_bytes * len(place.coefficients)))
     for name, start, nbytes in arrays:
-        model.add_array(name, start, nbytes, huge_pages=options.huge_pages)
+        model.add_array(name, start, nbytes)
+    if not options.small_pages:
+        _, start, nbytes = arrays[-1]
+        model.place(place.a, -(-(start + nbytes) // HUGE) * HUGE - place.a)
     return model
+
+
+def decided(caches: Sequence[CacheLevel], stencil: Stencil) -> bool:
+    """Whether the arrays are so large that no line stays from one sweep to the next."""
+    nbytes = (2 + stencil.coefficient_arrays) * stencil.grid_bytes
+    return nbytes > DECIDED * sum(cache.bytes for cache in caches)
+
+
+def warm_sweeps(caches: Sequence[CacheLevel], stencil: Stencil, options: Options) -> int:
+    if options.warm is not None:
+        return options.warm
+    return 1 if decided(caches, stencil) else 2
 
 
 def run(caches: Sequence[CacheLevel], stencil: Stencil, isa: str, options: Options) -> CacheModel:
@@ -361,7 +440,7 @@ def run(caches: Sequence[CacheLevel], stencil: Stencil, isa: str, options: Optio
         return run_compiled(caches, stencil, isa, options)
     place = places(stencil)
     model = model_of(caches, stencil, place, options)
-    for _ in range(options.warm):
+    for _ in range(warm_sweeps(caches, stencil, options)):
         sweep(model, stencil, place, vector_bytes)
     model.reset()
     sweep(model, stencil, place, vector_bytes)
@@ -375,8 +454,8 @@ def run_compiled(caches: Sequence[CacheLevel], stencil: Stencil, isa: str, optio
     # memory that nobody has touched reads as zeros and takes no room until it is written to
     room = places(stencil, 0)
     last = room.coefficients[-1] if room.coefficients else room.b
-    memory = np.zeros(last + stencil.grid_bytes + GAP, np.uint8)
-    place = places(stencil, -(-memory.ctypes.data // GAP) * GAP)
+    memory = np.zeros(last + stencil.grid_bytes + HUGE, np.uint8)
+    place = places(stencil, -(-memory.ctypes.data // HUGE) * HUGE)
     model = model_of(caches, stencil, place, options)
     frame = ffi.new("struct run_frame *")
     frame.ints[0], frame.ints[1] = place.a, place.b
@@ -386,7 +465,7 @@ def run_compiled(caches: Sequence[CacheLevel], stencil: Stencil, isa: str, optio
     function = ctypes.cast(library.sweep, ctypes.c_void_p).value
     assert function is not None
     with Engine("bytes", model.pointer) as engine:
-        for _ in range(options.warm):
+        for _ in range(warm_sweeps(caches, stencil, options)):
             engine.call(function, frame)
         engine.drain()
         model.reset()
@@ -532,21 +611,31 @@ def main(given: Sequence[str] | None = None) -> int:
         "--engine", action="store_true", help="compile the stencils and run them instrumented"
     )
     parser.add_argument(
-        "--warm", type=positive, default=1, metavar="N", help="sweeps before the counted one (1)"
+        "--warm", type=positive, metavar="N", help="sweeps before the counted one (2, of large grids 1)"
     )
     parser.add_argument("--seed", type=int, default=SEED, help="places the physical pages")
-    parser.add_argument("--huge-pages", action="store_true", help="the arrays lie on 2 MiB pages")
+    parser.add_argument("--small-pages", action="store_true", help="the arrays lie in 4 KiB frames at random")
+    parser.add_argument(
+        "--leave-one-out", action="store_true", help="choose the constant on all rows but the one judged"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     arguments = parser.parse_args(given)
-    options = Options(arguments.warm, arguments.seed, arguments.huge_pages, arguments.engine)
+    options = Options(arguments.warm, arguments.seed, arguments.small_pages, arguments.engine)
     try:
         machines = read_machines(arguments.machines)
         rows = chosen_rows(arguments, machines)
-        results = list(results_of(rows, machines, options, arguments.quiet))
+        if arguments.leave_one_out:
+            judged = list(leave_one_out(rows, machines, options, arguments.quiet))
+        else:
+            results = list(results_of(rows, machines, options, arguments.quiet))
     except BadInput as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if arguments.json:
+    if arguments.leave_one_out:
+        print(
+            json.dumps([asdict(one) for one in judged], indent=1) if arguments.json else judged_text(judged)
+        )
+    elif arguments.json:
         print(json.dumps(as_json(results, options), indent=1))
     else:
         print_table(results)
@@ -574,6 +663,76 @@ def results_of(
                 file=sys.stderr,
                 flush=True,
             )
+
+
+# ---- the constant, chosen without the row it is judged on ----
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One machine: errors of its rows at memory, each under the share that is best for the other rows."""
+
+    machine: str
+    policy: str
+    chosen: dict[str, int]
+    """Share: how many rows were judged by it."""
+    model: Errors
+    published: Errors | None
+
+
+def leave_one_out(
+    rows: Sequence[Row], machines: dict[str, tuple[CacheLevel, ...]], options: Options, quiet: bool
+) -> Iterator[Judged]:
+    """Give each machine's errors where the share is the one of least mean error over all other rows."""
+    for machine in dict.fromkeys(row.machine for row in rows):
+        mine = [row for row in rows if row.machine == machine and row.counted["mem"] >= LEAST]
+        if len(mine) < 2:
+            raise BadInput(f"{machine}: found {len(mine)} row(s) with {LEAST:g} B or more; expected two")
+        caches = machines[machine]
+        shares = SHARES if caches[-1].policy.kind in ("rrip", "adaptive") else (caches[-1].policy.near,)
+        modelled: dict[float, list[float]] = {share: [] for share in shares}
+        for row in mine:
+            all_the_same = decided(caches, row.stencil)
+            for share in shares[-1:] if all_the_same else shares:
+                last = replace(caches[-1], policy=replace(caches[-1].policy, near=share))
+                totals = run((*caches[:-1], last), row.stencil, row.isa, options).totals()
+                moved = per_update(totals, row.stencil.updates)["mem"]
+                for same in shares if all_the_same else (share,):
+                    modelled[same].append(moved)
+            if not quiet:
+                print(f"{machine} radius {row.stencil.radius} n={row.stencil.n}", file=sys.stderr, flush=True)
+        yield judge(machine, replacement.text(caches[-1].policy), mine, modelled)
+
+
+def judge(machine: str, policy: str, rows: Sequence[Row], modelled: dict[float, list[float]]) -> Judged:
+    """Return the errors of rows, each under the share whose mean error is least over the others."""
+    counted = [row.counted["mem"] for row in rows]
+    off = {
+        share: [abs(one - count) / count for one, count in zip(moved, counted, strict=True)]
+        for share, moved in modelled.items()
+    }
+    best = [min(off, key=lambda share: sum(off[share]) - off[share][left]) for left in range(len(rows))]
+    ours = errors([(counted[left], modelled[share][left]) for left, share in enumerate(best)])
+    assert ours is not None
+    published = [
+        (count, row.published["mem"])
+        for row, count in zip(rows, counted, strict=True)
+        if "mem" in row.published
+    ]
+    chosen = {f"{share:g}": best.count(share) for share in modelled if share in best}
+    return Judged(machine, policy, chosen, ours, errors(published))
+
+
+def judged_text(judged: Sequence[Judged]) -> str:
+    lines = [
+        f"Error at memory in % (median, mean, 90th) of rows with at least {LEAST:g} B an update, each under",
+        "the share of lines taken in near that is best for the machine's other rows",
+    ]
+    for one in judged:
+        shares = ", ".join(f"{share} ({count} rows)" for share, count in one.chosen.items())
+        lines.append(f"{one.machine}: {one.policy}; chosen {shares}")
+        lines.append(f"{'':26}{'model':>12}{cells(one.model)}   published{cells(one.published)}")
+    return "\n".join(lines)
 
 
 def as_json(results: Sequence[Result], options: Options) -> dict[str, Any]:

@@ -98,9 +98,9 @@ def test_another_machine_is_refused_with_what_differs() -> None:
         (replace(after.machine, name="another"), "machine 2-core Zen 5 VM against another"),
         (
             replace(after.machine, caches=small),
-            "machine L3 32 MiB 16-way 64 B victim hashed against L3 16 MiB",
+            "machine L3 32 MiB 16-way 64 B victim lru hashed against L3 16 MiB",
         ),
-        (replace(after.machine, caches=caches[:2]), "victim hashed against no more caches"),
+        (replace(after.machine, caches=caches[:2]), "victim lru hashed against no more caches"),
         (replace(after.machine, isa=("SSE",)), "machine SSE/AVX2/AVX-512 against SSE"),
     ):
         with pytest.raises(NotComparable) as refused:

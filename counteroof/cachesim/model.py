@@ -15,8 +15,11 @@ import numpy as np
 
 from ..count.base import ArrayTraffic, Count, FalseSharing, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
-from ..machine.model import CacheLevel
+from ..machine.model import CacheLevel, Policy
 from ..native import ffi, lib
+
+PAGE = 4096
+"""Bytes of the pages that frames are given for."""
 
 SEED = 20_260_000
 """Places the physical pages; any fixed number would do."""
@@ -25,6 +28,10 @@ OTHER = "(other)"
 """Name of the traffic that belongs to no registered array."""
 
 _FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
+_KIND = {"lru": 0, "plru": 1, "random": 2, "rrip": 3, "adaptive": 4}
+_AGING = {"at once": 0, "when needed": 1, "by one": 2, "of others": 3}
+_ONE = 1 << 16
+"""A share of one, as the simulator counts it."""
 _SOURCE = "cache model"
 _SHARED = {"address": "u8", "array": "i4", "cores": "u4", "moves": "u8", "apart": "u4"}
 """Members of ``struct cachesim_shared_line``."""
@@ -133,10 +140,11 @@ class CacheModel:
                 {
                     "bytes": cache.bytes,
                     "ways": cache.ways,
-                    "slices": 1,
+                    "slices": cache.slices,
                     "hashed": cache.hashed,
                     "fill": 0 if number == 0 else _FILL[cache.fill],
                     "shared": number >= private,
+                    "policy": _policy(cache.policy),
                 }
                 for number, cache in enumerate(caches)
             ],
@@ -158,6 +166,18 @@ class CacheModel:
         self._arrays.append((name, nbytes))
         self._starts.append(start)
         return array
+
+    def place(self, start: int, nbytes: int, frames: Sequence[int] | None = None) -> None:
+        """Say where pages sit that have not been touched yet, whatever arrays lie in them.
+
+        ``frames`` are the numbers of 4 KiB frames, one for each page that begins in the range, 0 if unknown;
+        without them, every 2 MiB block that lies wholly in the range sits in one 2 MiB frame.
+        """
+        numbers = ffi.NULL if frames is None else ffi.new("uint64_t[]", list(frames))
+        if frames is not None and len(frames) != -(-(start + nbytes) // PAGE) - -(-start // PAGE):
+            raise BadInput(f"{len(frames)} frames were given for {nbytes} bytes at {start:#x}")
+        if lib.cachesim_place(self.pointer, start, nbytes, numbers):
+            raise BadInput(f"{nbytes} bytes at {start:#x} are more than the cache model can place")
 
     def core(self, number: int) -> None:
         """Let the accesses that follow come from this core, 0 at first; each has its own private levels."""
@@ -326,10 +346,25 @@ def parts_of(caches: Sequence[CacheLevel]) -> int:
     but as much to read.
     """
     apart = all(
-        cache.line_bytes == 64 and (cache.bytes // (cache.ways * cache.line_bytes)) % 2 == 0
+        cache.line_bytes == 64
+        and (cache.bytes // (cache.ways * cache.line_bytes)) % (2 * cache.slices) == 0
+        and not cache.policy.leaders  # the sides of a duel may fall to different parts
         for cache in caches
     )
     return 2 if apart else 1
+
+
+def _policy(policy: Policy) -> dict[str, int]:
+    return {
+        "kind": _KIND[policy.kind],
+        "near": round(policy.near * _ONE),
+        "rival": round(policy.rival * _ONE),
+        "leaders": policy.leaders,
+        "near_age": policy.near_age,
+        "far_age": policy.far_age,
+        "hit_age": policy.hit_age,
+        "aging": _AGING[policy.aging],
+    }
 
 
 def private_levels(caches: Sequence[CacheLevel]) -> int:
@@ -358,6 +393,17 @@ def _check(caches: Sequence[CacheLevel]) -> None:
             raise BadInput(
                 f"{cache.name}: {cache.bytes} bytes are not a whole number of sets of"
                 f" {cache.ways} ways x {cache.line_bytes} bytes"
+            )
+        if cache.policy.kind == "plru" and cache.ways & (cache.ways - 1):
+            raise BadInput(f"{cache.name}: tree PLRU needs a power of two of ways, not {cache.ways}")
+        if cache.policy.leaders > cache.bytes // way // 2:
+            raise BadInput(
+                f"{cache.name}: {cache.policy.leaders} leaders a side are more than half of its"
+                f" {cache.bytes // way} sets"
+            )
+        if cache.slices < 1 or cache.bytes // way % cache.slices:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes // way} sets cannot be split into {cache.slices} slices"
             )
         if cache.bytes // way > 1 << 26:
             raise BadInput(

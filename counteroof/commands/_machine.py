@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from .. import here, units
+from ..machine import replacement
 from ..machine.model import Ceiling, Machine
 from . import _progress
 
@@ -65,11 +66,11 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
     lines.append(f"clock as stated: {clocks or 'neither nominal nor maximum (usual in virtual machines)'}")
     for cache in machine.caches:
         hashed = ", hashed" if cache.hashed else ""
+        replaced = replacement.text(cache.policy)
         shared = f"shared by {cache.shared_by}" if cache.shared_by > 1 else "private"
         size = units.binary_bytes(cache.bytes)
-        lines.append(
-            f"{cache.name}: {size}, {cache.ways} ways, {cache.fill}{hashed}, {shared} ({cache.source})"
-        )
+        how = f"{cache.fill}{hashed}, {replaced}, {shared}"
+        lines.append(f"{cache.name}: {size}, {cache.ways} ways, {how} ({cache.source})")
     if machine.ceilings:
         count = len(machine.ceilings)
         lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")

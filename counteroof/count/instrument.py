@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
+from ..machine import replacement
 from .base import ArrayTraffic, Count, FalseSharing, Measurement, SharedLine, unavailable
 from .chains import loop_chains, loops
 from .core_bytes import access_mix, core_bytes
@@ -251,7 +252,10 @@ def _measurement(
         arrays = seen.arrays
         notes.append(
             "caches modelled: "
-            + ", ".join(f"{c.name} {c.bytes} B {c.ways}-way {c.fill}" for c in machine.caches)
+            + ", ".join(
+                f"{c.name} {c.bytes} B {c.ways}-way {c.fill} {replacement.text(c.policy)}"
+                for c in machine.caches
+            )
         )
         notes += _false_sharing(seen.false_sharing)
     if counted.unruled:

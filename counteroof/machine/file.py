@@ -16,6 +16,8 @@ A hand-written file asks "what would these kernels move on that machine?" and ho
     shared_by = 20           # logical processors; 1 if left out
     fill = "victim"          # inclusive, non-inclusive (if left out), victim
     hashed = true            # true from L3 on if left out
+    slices = 20              # parts picked by a hash of all address bits; 1 if left out
+    policy = "qlru"          # lru if left out; or { name = "qlru", near = 0.5 }, see replacement.py
 
 ``line_bytes`` (64 if left out) stands at the top. The same keys in JSON will do.
 """
@@ -30,11 +32,11 @@ from typing import Any
 
 from .. import jsonio, units
 from ..errors import BadInput, MachineFileError, Problem
-from . import store, topology
+from . import replacement, store, topology
 from .model import CacheLevel, Fill, Machine
 
 _TOP_KEYS = ("name", "line_bytes", "cache")
-_CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed")
+_CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed", "slices", "policy")
 
 
 def load(path: Path, here: Machine | None = None) -> Machine:
@@ -124,14 +126,18 @@ def _cache(entry: object, line: int, where: str, problems: list[Problem]) -> tup
     ways = _get(entry, "ways", int, None, where, problems)
     shared_by = _get(entry, "shared_by", int, 1, where, problems)
     hashed = _get(entry, "hashed", bool, level is not None and level >= 3, where, problems)
+    slices = _get(entry, "slices", int, 1, where, problems)
     fill = _get(entry, "fill", str, "non-inclusive", where, problems)
     fills = typing.get_args(Fill)
     if fill is not None and fill not in fills:
         problems.append(Problem(f"{where}.fill", repr(fill), "one of " + ", ".join(map(repr, fills))))
     size = _size(entry, where, problems)
-    if len(problems) > before:
+    policy = replacement.read(entry.get("policy", "lru"), f"{where}.policy", problems)
+    if len(problems) > before or policy is None:
         return None
-    return level, CacheLevel(f"L{level}", size, ways, line, shared_by, fill, hashed, where.partition(":")[0])
+    source = where.partition(":")[0]
+    cache = CacheLevel(f"L{level}", size, ways, line, shared_by, fill, hashed, source, policy, slices)
+    return level, cache
 
 
 def _size(entry: dict[str, Any], where: str, problems: list[Problem]) -> int:

@@ -9,6 +9,50 @@ NOT_MEASURED = "not measured"
 """In a ceiling's note: it is a peak by another tool."""
 
 Fill = Literal["inclusive", "non-inclusive", "victim"]
+PolicyKind = Literal["lru", "plru", "random", "rrip", "adaptive"]
+Aging = Literal["when needed", "at once", "of others", "by one"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which line of a full set has to leave; :mod:`.replacement` has those with a name.
+
+    Attributes
+    ----------
+    kind
+        ``lru``; ``plru``, a tree of bits; ``random``; ``rrip``, ages of 0 to 3, a line of age 3 leaves;
+        ``adaptive``, the order of recency of LRU, but lines may come in at its far end.
+    near
+        Of ``rrip`` and ``adaptive``: the share of lines, 0 to 1, that come in near (with ``near_age``, or as
+        the most recent); the others come in far (with ``far_age``, or as the least recent).
+    rival, leaders
+        With leaders, so many sets take in by ``near``, as many by the share ``rival``, and all others by the
+        one whose sets missed less.
+    near_age, far_age, hit_age
+        Of ``rrip``; ``hit_age`` is the age of a line that is found at age 2 or 3, younger ones get 0.
+    aging
+        Of ``rrip``, where no line of a full set has age 3. All grow older by the same until one has: when a
+        line must leave (``when needed``), ``at once``, or at once but for the line just used (``of others``).
+        Or all grow older ``by one`` at once, and if none has age 3 when one must leave, the first goes.
+    """
+
+    kind: PolicyKind = "lru"
+    near: float = 1.0
+    rival: float = 1.0
+    leaders: int = 0
+    near_age: int = 2
+    far_age: int = 3
+    hit_age: int = 0
+    aging: Aging = "when needed"
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.near <= 1 and 0 <= self.rival <= 1):
+            raise ValueError(f"near {self.near:g} and rival {self.rival:g} are shares of 0 to 1")
+        if self.leaders < 0:
+            raise ValueError(f"{self.leaders} leaders; there can be none, or some for each side")
+        for name in ("near_age", "far_age", "hit_age"):
+            if not 0 <= getattr(self, name) <= 3:
+                raise ValueError(f"{name} {getattr(self, name)}; ages are 0 to 3")
 
 
 @dataclass(frozen=True)
@@ -27,6 +71,10 @@ class CacheLevel:
         How lines get in: with the level below (inclusive, non-inclusive) or from the level above's evictions.
     hashed
         True if the set is chosen by a hash of the physical address (large shared caches).
+    policy
+        Which line of a full set has to leave.
+    slices
+        Equal parts of a hashed level, one of which a hash of all address bits picks, where that is known.
     source
         Where the geometry comes from: ``sysfs``, ``cpuid``, a file's name; and what is assumed.
     """
@@ -39,6 +87,8 @@ class CacheLevel:
     fill: Fill
     hashed: bool
     source: str
+    policy: Policy = Policy()
+    slices: int = 1
 
 
 @dataclass(frozen=True)

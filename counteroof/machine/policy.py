@@ -1,4 +1,4 @@
-"""How lines get into each cache and whether its sets are hashed, by processor: nothing at run time tells all.
+"""How lines get into each cache, its index and replacement, by processor: nothing at run time tells all.
 
 The facts are the files of ``counteroof/data/machines``, one a vendor, with an entry for each
 microarchitecture; every property says how it is known and from where.
@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .. import jsonio
 from ..errors import MachineFileError, Problem
-from .model import Fill
+from . import replacement
+from .model import Fill, Policy
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "machines"
 GENERIC = "generic.toml"
@@ -51,6 +52,15 @@ class HashFact:
 
 
 @dataclass(frozen=True)
+class PolicyFact:
+    """Which line of a full set leaves, as :func:`.replacement.read` takes it."""
+
+    value: Any
+    known: Known
+    source: str
+
+
+@dataclass(frozen=True)
 class EvasionFact:
     """Whether a store of a whole line spares the read of it."""
 
@@ -68,7 +78,7 @@ class Microarchitecture:
     families, family_from, models, model_ranges
         What fits: a family among these or not below that; a model among these or in one of the ranges, both
         ends included. Empty fits any.
-    l3_fill, l3_hashed
+    l3_fill, l3_hashed, l3_policy
         Of all levels from the third on.
     """
 
@@ -80,6 +90,7 @@ class Microarchitecture:
     l2_fill: FillFact | None = None
     l3_fill: FillFact | None = None
     l3_hashed: HashFact | None = None
+    l3_policy: PolicyFact | None = None
     write_allocate_evasion: EvasionFact | None = None
 
     def fits(self, identity: Identity) -> bool:
@@ -95,9 +106,9 @@ class Microarchitecture:
             model in self.models or any(first <= model <= last for first, last in self.model_ranges)
         )
 
-    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | EvasionFact]]:
+    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | PolicyFact | EvasionFact]]:
         """Give the names and facts of what the entry says."""
-        for name in ("l2_fill", "l3_fill", "l3_hashed", "write_allocate_evasion"):
+        for name in ("l2_fill", "l3_fill", "l3_hashed", "l3_policy", "write_allocate_evasion"):
             fact = getattr(self, name)
             if fact is not None:
                 yield name, fact
@@ -137,6 +148,8 @@ def load(path: Path) -> PolicyFile:
                 for name, fact in entry.facts()
                 if fact.source not in found.sources
             ]
+            if entry.l3_policy is not None:
+                replacement.read(entry.l3_policy.value, f"{entry.name}: l3_policy.value", problems)
     if found is None or problems:
         raise MachineFileError([replace(one, where=f"{path.name}: {one.where}") for one in problems])
     return found
@@ -206,6 +219,20 @@ def hashed(identity: Identity, level: int, complex_index: bool | None) -> tuple[
     usual = generic().l3_hashed
     assert usual is not None
     return usual.value, f"hashed index {usual.known}"
+
+
+def replaced(identity: Identity, level: int) -> tuple[Policy, str]:
+    """Return which line of a full set leaves a level, and how that is known."""
+    if level < 3:
+        return Policy(), ""
+    entry = microarchitecture(identity)
+    fact = entry.l3_policy if entry else None
+    name = f" for {entry.name}" if entry and fact else ""
+    fact = fact or generic().l3_policy
+    assert fact is not None
+    found = replacement.read(fact.value, "", [])
+    assert found is not None  # load has read it
+    return found, f"{replacement.text(found)} {fact.known}{name}"
 
 
 def write_allocate_evasion(identity: Identity) -> tuple[Evasion, str]:

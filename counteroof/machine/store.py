@@ -110,6 +110,14 @@ def cache_problems(caches: tuple[CacheLevel, ...], where: str) -> list[Problem]:
         elif cache.ways >= 1 and cache.line_bytes >= 1 and cache.bytes % (cache.ways * cache.line_bytes):
             expected = f"a multiple of ways x line size ({cache.ways} x {cache.line_bytes} bytes)"
             problems.append(Problem(f"{at}.bytes", str(cache.bytes), expected))
+        if cache.policy.kind == "plru" and cache.ways & (cache.ways - 1):
+            problems.append(Problem(f"{at}.ways", str(cache.ways), "a power of two, as tree PLRU needs"))
+        sets = cache.bytes // max(cache.ways * cache.line_bytes, 1)
+        if cache.policy.leaders > sets // 2:
+            found = str(cache.policy.leaders)
+            problems.append(Problem(f"{at}.policy.leaders", found, f"at most half of the {sets} sets"))
+        if cache.slices < 1 or sets % cache.slices:
+            problems.append(Problem(f"{at}.slices", str(cache.slices), f"a divisor of the {sets} sets"))
         if index and cache.line_bytes != caches[0].line_bytes:
             expected = f"{caches[0].line_bytes}, the line size of L1"
             problems.append(Problem(f"{at}.line_bytes", str(cache.line_bytes), expected))

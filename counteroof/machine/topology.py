@@ -268,10 +268,12 @@ def _level(fact: CacheFacts, other: CacheFacts | None, identity: Identity, cpus:
     complex_index = fact.hashed if other is None else other.hashed
     how, how_known = policy.fill(identity, fact.level, inclusive)
     hashed, hash_known = policy.hashed(identity, fact.level, complex_index)
+    replaced, replaced_known = policy.replaced(identity, fact.level)
     # CPUID rounds up the number of processors that share a cache
     shared = max(1, min(shared, cpus)) if fact.source == "CPUID" else shared
-    sources += [text for text in (how_known, hash_known) if text]
-    return CacheLevel(f"L{fact.level}", fact.bytes, ways, line, shared, how, hashed, "; ".join(sources))
+    sources += [text for text in (how_known, hash_known, replaced_known) if text]
+    known = "; ".join(sources)
+    return CacheLevel(f"L{fact.level}", fact.bytes, ways, line, shared, how, hashed, known, replaced)
 
 
 def _fast_cores(tree: Tree, usable: Iterable[int]) -> set[int]:

@@ -9,7 +9,7 @@ static uint32_t is_power(uint32_t x)
     return x && !(x & (x - 1));
 }
 
-static int level_init(struct cs_level *level, const struct cachesim_level *given, uint32_t line_bits)
+static int level_init(struct cs_level *level, const struct cachesim_level *given, uint32_t line_bits, uint64_t seed)
 {
     uint64_t way_bytes = (uint64_t)given->ways << line_bits;
     if (!given->ways || given->ways > CS_MAX_WAYS || given->fill > CS_VICTIM || !given->bytes ||
@@ -31,11 +31,11 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
     uint32_t page_bits = CS_PAGE_BITS - line_bits, even = (uint32_t)__builtin_ctz(level->slice_sets);
     level->unit_bits = even < page_bits ? even : page_bits;
     level->units = level->slice_sets >> level->unit_bits;
-    level->unit_width = 31 - (uint32_t)__builtin_clz(level->units);
-    level->low_bits = level->unit_bits + level->unit_width;
+    uint32_t unit_width = 31 - (uint32_t)__builtin_clz(level->units);
+    level->low_bits = level->unit_bits + unit_width;
     level->last_mask = (2u << (level->last & (CS_BLOCK - 1))) - 1;
     level->fold = given->hashed ? 0x9e3779b1u : 0;
-    level->fold_shift = level->unit_width ? 32 - level->unit_width : 31;
+    level->fold_shift = unit_width ? 32 - unit_width : 31;
     if (level->units == 1)
         level->fold = 0;
     if (is_power(level->sets))
@@ -44,13 +44,15 @@ static int level_init(struct cs_level *level, const struct cachesim_level *given
         level->index = CS_INDEX_REMAINDER;
     else
         level->index = level->slices > 1 ? CS_INDEX_SLICES : CS_INDEX_WRAP;
-    return 0;
+    return cs_policy_init(level, &given->policy, seed);
 }
 
 static void free_part(struct cachesim *sim)
 {
-    for (uint32_t k = sim->private_levels; k < sim->levels; k++)
+    for (uint32_t k = sim->private_levels; k < sim->levels; k++) {
         free(sim->level[k].tags);
+        free(sim->level[k].state);
+    }
     cs_cores_free(sim);
     cs_recency_free(sim);
     cs_origins_free(sim);
@@ -76,19 +78,15 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
     sim->part = part;
     int failed = part_bits && line_bytes != 64;
     for (uint32_t k = 0; k < count; k++) {
-        failed |= level_init(&sim->level[k], &levels[k], sim->line_bits) || sim->level[k].unit_bits < part_bits;
+        failed |= level_init(&sim->level[k], &levels[k], sim->line_bits, seed + k + CS_MAX_LEVELS * part) ||
+                  sim->level[k].unit_bits < part_bits;
         sim->level[k].apart = k && levels[k].fill == CS_VICTIM && (k == 1 || levels[k - 1].fill == CS_INCLUSIVE);
         if (!levels[k].shared && sim->private_levels == k)
             sim->private_levels++;
     }
     failed = failed || cs_pages_init(sim, seed) || cs_cores_init(sim) || cs_recency_init(sim);
-    for (uint32_t k = sim->private_levels; k < count && !failed; k++) {
-        size_t bytes = ((size_t)sim->level[k].sets << sim->level[k].room_bits) * sizeof *sim->level[k].tags;
-        sim->level[k].tags = aligned_alloc(64, bytes);
-        failed = !sim->level[k].tags;
-        if (!failed)
-            memset(sim->level[k].tags, 0, bytes);
-    }
+    for (uint32_t k = sim->private_levels; k < count && !failed; k++)
+        failed = cs_policy_allocate(&sim->level[k], &sim->level[k].tags, &sim->level[k].state);
     if (failed) {
         free_part(sim);
         return NULL;
@@ -257,7 +255,7 @@ static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_w
     for (size_t i = 0; count_writebacks && i < tags; i++)
         while (level->tags[i] & CS_DIRTY) /* the ways behind move up */
             sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
-    memset(level->tags, 0, tags * sizeof *level->tags);
+    cs_policy_empty(level);
 }
 
 static void flush_part(struct cachesim *sim, uint32_t count_writebacks)
@@ -362,7 +360,7 @@ uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t 
         sim = sim->next;
     const uint32_t *tags = sim->level[level].tags + ((size_t)set << sim->level[level].room_bits);
     uint32_t n = 0;
-    for (; n < sim->level[level].ways && tags[n]; n++)
-        lines[n] = cs_physical(sim, tags[n] & CS_LINE) | (tags[n] & CS_DIRTY);
+    for (; n < sim->level[level].ways && (tags[n] || sim->level[level].policy); n++)
+        lines[n] = tags[n] ? cs_physical(sim, tags[n] & CS_LINE) | (tags[n] & CS_DIRTY) : 0;
     return n;
 }

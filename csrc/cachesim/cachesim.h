@@ -3,8 +3,8 @@
  * grows with the pages touched (about 850 bytes a page, a fifth of it) and not with the length of the run.
  *
  * What is modelled
- * - Levels 1 to 4, set-associative, true LRU, write-back, write-allocate. A line written back to a level that holds it
- *   marks it dirty and leaves its place in the order alone; a level that does not hold it takes it in as most recent.
+ * - Levels 1 to 4, set-associative, write-back, write-allocate; which line leaves a set, see cachesim_policy. A line written
+ *   back to a level that holds it marks it dirty and does not count as its use; a level that does not hold it takes it in.
  * - How a level is filled (level 1 always by the core's misses):
  *     0 non-inclusive  a miss fills it on the way up; what it evicts stays above
  *     1 inclusive      the same, and what it evicts leaves every level above it (their dirty data go along)
@@ -13,7 +13,8 @@
  *   otherwise in order of first touch, so counts do not depend on where the loader put things. Of an array registered with
  *   `huge_pages`, every aligned 2 MiB block that lies wholly inside it sits in one 2 MiB frame.
  * - The set is chosen by physical address: low bits, remainder, or, with `hashed`, low bits mixed with a hash of the high
- *   ones (and the slice by a hash of all of them when the number of sets is no power of two).
+ *   ones; when the number of sets is no power of two, a hash that spreads any pages in a row evenly over the sets, and over
+ *   the slices.
  * - Non-temporal stores gather in 10 write-combining buffers of one line. A line written whole goes to memory without
  *   being read; copies of it in the caches are dropped. A buffer that has to close while partly filled costs one line
  *   read and one line written (the controller's "underfill read"), unless the caches held the line dirty. A buffer closes
@@ -35,13 +36,33 @@
 
 struct cachesim;
 
+/*
+ * Which line of a set has to leave. Fields that a kind does not name are ignored; all zero is LRU.
+ *   0 LRU
+ *   1 tree PLRU   a bit a node points to the half that was used less recently; ways are a power of two
+ *   2 random
+ *   3 RRIP        a line has an age of 0 to 3 and leaves at 3, the first way first. Found, it gets age 0, or `hit_age` if its
+ *                 age was 2 or 3. A line is taken in with `near_age`, or `far_age`, see below. When no line has age 3, all
+ *                 grow older by the same: until one has (`aging` 0: as soon as that is so; 1: when a line has to leave), or by
+ *                 one (2: as soon as that is so; if then a line has to leave and none has age 3, the first goes). Or all but
+ *                 the line just used (3), until one of them has age 3, as soon as none has; that line keeps its age
+ *   4 adaptive    order of recency as LRU, but a line is taken in as the most recent, near, or the least recent, far
+ * RRIP and adaptive: of 65536 lines about `near` are taken in near, at random from the seed. With `leaders`, two shares
+ * compete: so many sets always take in by `near`, as many others by `rival`, and the rest by the one whose sets missed less.
+ */
+struct cachesim_policy {
+    uint32_t kind, near, rival, leaders;
+    uint32_t near_age, far_age, hit_age, aging;
+};
+
 struct cachesim_level {
     uint64_t bytes;
     uint32_t ways;   /* 1 to 64 */
-    uint32_t slices; /* 0 and 1 are the same; more must divide the number of sets */
+    uint32_t slices; /* of a hashed level; 0 and 1 are the same; more must divide the number of sets */
     uint32_t hashed;
     uint32_t fill;   /* 0 non-inclusive, 1 inclusive, 2 victim */
     uint32_t shared; /* by all cores; else each has its own. All levels below a shared one are shared */
+    struct cachesim_policy policy;
 };
 
 struct cachesim_level_totals {
@@ -84,8 +105,8 @@ struct cachesim_totals {
  * parts, a power of two: lines are dealt out to so many models by the lowest bits of their number, and each can be fed by a
  * thread of its own. Where sets are chosen by these bits too, as in caches they are, lines of different parts have never
  * anything to do with each other, and counts are those of one model, but for these: the fully associative cache beside the
- * levels and the write-combining buffers exist once a part, the former divided by their number, and a page outside of all
- * arrays has a frame for each part. NULL if a level has fewer sets in a row than there are parts, or lines are not of 64 bytes.
+ * levels and the write-combining buffers exist once a part, the former divided by their number, a page outside of all
+ * arrays has a frame for each part, and policies draw random numbers and have their duels in each part for itself. NULL if a level has fewer sets in a row than there are parts, or lines are not of 64 bytes.
  */
 struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed,
                               uint32_t parts);
@@ -96,6 +117,13 @@ void cachesim_free(struct cachesim *);
  * byte in it, a line of none to id -1.
  */
 int cachesim_add_array(struct cachesim *, uint64_t start, uint64_t bytes, uint32_t huge_pages);
+
+/*
+ * Says where the pages of an address range sit, whatever arrays lie in it; before they are touched, and what was said first
+ * holds. `frames` are 4 KiB frame numbers, one for each page that begins in the range, 0 if unknown; NULL: every aligned 2 MiB
+ * block that lies wholly inside sits in one 2 MiB frame. 0, or -1 if there are too many or memory is short.
+ */
+int cachesim_place(struct cachesim *, uint64_t start, uint64_t bytes, const uint64_t *frames);
 
 /* kind: 0 load, 1 store, 2 non-temporal store, 3 prefetch, 4 flush, 5 update (load then store), 6 fence (address ignored) */
 void cachesim_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
@@ -138,7 +166,7 @@ void cachesim_loop(struct cachesim *, uint32_t n, const uint64_t *start, const i
 /* Zeroes the counts and keeps the contents. */
 void cachesim_reset(struct cachesim *);
 
-/* Empties all levels; dirty lines are counted as written back if count_writebacks, else forgotten. */
+/* Empties all levels, whose policies begin anew; dirty lines count as written back if count_writebacks, else are forgotten. */
 void cachesim_flush(struct cachesim *, uint32_t count_writebacks);
 
 void cachesim_totals(struct cachesim *, struct cachesim_totals *);
@@ -177,7 +205,8 @@ uint32_t cachesim_physical_line(const struct cachesim *, uint64_t address);
 /* Set of a physical line in a level (0 is level 1). */
 uint32_t cachesim_set_of(const struct cachesim *, uint32_t level, uint32_t line);
 uint32_t cachesim_sets(const struct cachesim *, uint32_t level);
-/* A set's lines, most recent first: physical line number, with bit 31 for dirty. Returns how many. */
+/* A set's lines: physical line number, with bit 31 for dirty. Most recent first and no more than there are, or, unless it is
+   LRU or adaptive, by way, 0 for empty ones. Returns how many. */
 uint32_t cachesim_contents(const struct cachesim *, uint32_t level, uint32_t set, uint32_t lines[64]);
 /* Chooses how sets are compared: 0 plain C, 1 AVX2, 2 AVX-512. The widest possible is the default; -1 if not possible. */
 int cachesim_use_vectors(struct cachesim *, uint32_t width);

@@ -11,15 +11,12 @@ static size_t touched_bytes(const struct cachesim *sim, uint32_t labels)
     return cs_chunk(sim, labels, 0) * sizeof(uint64_t);
 }
 
-static size_t tag_bytes(const struct cs_level *level)
-{
-    return ((size_t)level->sets << level->room_bits) * sizeof *level->tags;
-}
-
 static void free_core(struct cachesim *sim, struct cs_core *core)
 {
-    for (uint32_t k = 0; k < sim->private_levels; k++)
+    for (uint32_t k = 0; k < sim->private_levels; k++) {
         free(core->tags[k]);
+        free(core->state[k]);
+    }
     cs_give_back(core->touched, touched_bytes(sim, sim->label_room));
 }
 
@@ -33,12 +30,8 @@ static int add_core(struct cachesim *sim)
     struct cs_core *core = &cores[sim->cores];
     *core = (struct cs_core){0};
     int failed = 0;
-    for (uint32_t k = 0; k < sim->private_levels; k++) {
-        core->tags[k] = aligned_alloc(64, tag_bytes(&sim->level[k]));
-        failed |= !core->tags[k];
-        if (core->tags[k])
-            memset(core->tags[k], 0, tag_bytes(&sim->level[k]));
-    }
+    for (uint32_t k = 0; k < sim->private_levels; k++)
+        failed |= cs_policy_allocate(&sim->level[k], &core->tags[k], &core->state[k]);
     core->touched = cs_enlarge(NULL, 0, touched_bytes(sim, sim->label_room));
     if (failed || !core->touched) {
         free_core(sim, core);
@@ -50,8 +43,10 @@ static int add_core(struct cachesim *sim)
 
 static void go_to(struct cachesim *sim, uint32_t core)
 {
-    for (uint32_t k = 0; k < sim->private_levels; k++)
+    for (uint32_t k = 0; k < sim->private_levels; k++) {
         sim->level[k].tags = sim->of_core[core].tags[k];
+        sim->level[k].state = sim->of_core[core].state[k];
+    }
     sim->touched = sim->of_core[core].touched;
     sim->core = core;
     sim->core_bit = 1u << (core < 31 ? core : 31);
@@ -111,7 +106,7 @@ static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uin
 {
     const struct cs_level *level = &sim->level[k];
     uint32_t *tags = sim->of_core[core].tags[k] + ((size_t)cs_set(level, cs_physical(sim, line)) << level->room_bits);
-    for (uint32_t way = 0; way < level->ways && tags[way]; way++)
+    for (uint32_t way = 0; way < level->ways && (tags[way] || level->policy); way++)
         if ((tags[way] & CS_LINE) == line)
             return &tags[way];
     return NULL;
@@ -128,9 +123,18 @@ int cs_held_elsewhere(const struct cachesim *sim, uint32_t line)
     return 0;
 }
 
-static void close_gap(const struct cs_level *level, uint32_t *tags, uint32_t *hole)
+/* Takes a line out of a private level of any core. */
+static void take_out(struct cachesim *sim, uint32_t core, uint32_t k, uint32_t *hole)
 {
-    uint32_t *end = tags + ((size_t)1 << level->room_bits);
+    struct cs_level level = sim->level[k];
+    level.tags = sim->of_core[core].tags[k];
+    level.state = sim->of_core[core].state[k];
+    uint32_t *tags = level.tags + ((size_t)(hole - level.tags) >> level.room_bits << level.room_bits);
+    if (level.policy) {
+        cs_policy_remove(&level, tags, (uint32_t)(hole - tags));
+        return;
+    }
+    uint32_t *end = tags + ((size_t)1 << level.room_bits);
     memmove(hole, hole + 1, (size_t)(end - hole - 1) * sizeof *hole);
     end[-1] = 0;
 }
@@ -190,13 +194,10 @@ void cs_snoop(struct cachesim *sim, uint32_t line, uint32_t store)
             if (!at)
                 continue;
             found |= *at;
-            if (store) {
-                const struct cs_level *level = &sim->level[k];
-                size_t first = (size_t)(at - sim->of_core[core].tags[k]) >> level->room_bits << level->room_bits;
-                close_gap(level, sim->of_core[core].tags[k] + first, at);
-            } else {
+            if (store)
+                take_out(sim, core, k, at);
+            else
                 *at &= CS_LINE;
-            }
         }
         moved |= found && (store || found & CS_DIRTY);
         tag |= found;

@@ -15,12 +15,16 @@
 #define BLOCKS(k) ((k) < 2 ? PRIVATE_BLOCKS : SHAPE)
 #define ROOM_BITS(k) ((k) < 2 ? 4u : 3u + SHAPE)
 #define LINE_BITS 6u
+#define POLICY(k) ((k) < 2 ? NULL : sim->level[k].policy)
 #else
 #define LEVELS sim->levels
 #define BLOCKS(k) sim->level[k].blocks
 #define ROOM_BITS(k) sim->level[k].room_bits
 #define LINE_BITS sim->line_bits
+#define POLICY(k) sim->level[k].policy
 #endif
+/* True LRU: what was asked for last is in front, and asking for it again changes nothing. */
+#define IN_ORDER(k) (SHAPE && (k) < 2 ? 1 : !sim->level[k].policy && !sim->level[k].selects)
 #define SIZE (1u << LINE_BITS)
 #define PAGE_LINE_BITS (CS_PAGE_BITS - LINE_BITS)
 #define IN_PAGE(line) ((uint32_t)(line) & ((1u << PAGE_LINE_BITS) - 1))
@@ -41,6 +45,47 @@ static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, const st
     return level->tags + ((size_t)set << ROOM_BITS(k));
 }
 
+/* A line that was found in a set has been used; tag is what stands for it from now on. */
+static INLINE void set_used(struct cachesim *sim, uint32_t k, uint32_t *tags, uint32_t way, uint32_t tag)
+{
+    if (__builtin_expect(POLICY(k) != NULL, 0)) {
+        tags[way] = tag;
+        POLICY(k)->found(&sim->level[k], tags, way);
+    } else {
+        set_front(tags, BLOCKS(k), way, tag);
+    }
+}
+
+/* A line that does not become the most recent one, in the last way or the first empty one. */
+static NOINLINE uint32_t set_append(uint32_t *tags, uint32_t last, uint32_t tag)
+{
+    uint32_t old = tags[last];
+    while (last && !tags[last - 1])
+        last--;
+    tags[last] = tag;
+    return old;
+}
+
+/* A set takes a line in; returns what has to leave, or 0. */
+static INLINE uint32_t set_takes(struct cachesim *sim, uint32_t k, uint32_t *tags, uint32_t tag)
+{
+    struct cs_level *level = &sim->level[k];
+    if (__builtin_expect(POLICY(k) != NULL, 0))
+        return POLICY(k)->insert(level, tags, tag);
+    if ((!SHAPE || k > 1) && __builtin_expect(level->selects, 0) && !cs_takes_near(level, tags))
+        return set_append(tags, level->last, tag);
+    return set_insert(tags, BLOCKS(k), level, tag);
+}
+
+static INLINE void set_gives_up(struct cachesim *sim, uint32_t k, uint32_t *tags, uint32_t way)
+{
+    (void)sim; /* not needed where the shape is fixed */
+    if (__builtin_expect(POLICY(k) != NULL, 0))
+        cs_policy_remove(&sim->level[k], tags, way);
+    else
+        set_remove(tags, BLOCKS(k), way);
+}
+
 /* Takes a line out of one level; returns CS_DIRTY if that copy was dirty. */
 static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
 {
@@ -49,7 +94,7 @@ static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, const struc
     if (way < 0)
         return 0;
     uint32_t dirty = tags[way] & CS_DIRTY;
-    set_remove(tags, BLOCKS(k), (uint32_t)way);
+    set_gives_up(sim, k, tags, (uint32_t)way);
     sim->removals += k == 0;
     return dirty;
 }
@@ -132,6 +177,8 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
 {
     struct cs_page *page = cs_page_of(sim, line);
     sim->level[0].misses++;
+    if (!SHAPE && __builtin_expect(sim->level[0].duellers, 0))
+        cs_duel_missed(&sim->level[0], tags);
     page->cores |= sim->core_bit;
     if (__builtin_expect(sim->combiners, 0))
         cs_combine_close_line(sim, line);
@@ -140,7 +187,7 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
     uint32_t dirty = fetch_1(sim, line, page, store);
     if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)
         cs_origin_dirtied(sim, line);
-    uint32_t victim = set_insert(tags, BLOCKS(0), &sim->level[0], line | dirty | (store ? CS_DIRTY : 0));
+    uint32_t victim = set_takes(sim, 0, tags, line | dirty | (store ? CS_DIRTY : 0));
     if (victim)
         evicted_0(sim, victim);
 }
@@ -160,7 +207,7 @@ static NOINLINE void put_down(struct cachesim *sim, uint32_t tag)
 static INLINE void ask(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
     uint32_t dirty = store ? CS_DIRTY : 0, tag = tags[0];
-    if ((tag & CS_LINE) == line) {
+    if ((tag & CS_LINE) == line && !POLICY(0)) {
         if (dirty & ~tag) {
             if (__builtin_expect(sim->watching, 0))
                 becomes_dirty(sim, line);
@@ -176,7 +223,7 @@ static INLINE void ask(struct cachesim *sim, uint32_t *tags, uint32_t line, uint
     tag = tags[way];
     if (__builtin_expect(sim->watching, 0) && dirty & ~tag)
         becomes_dirty(sim, line);
-    set_front(tags, BLOCKS(0), (uint32_t)way, tag | dirty);
+    set_used(sim, 0, tags, (uint32_t)way, tag | dirty);
 }
 
 /* What the program touched: lines loaded before they were stored to, and lines stored to. */

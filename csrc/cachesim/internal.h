@@ -24,7 +24,21 @@
 
 enum { CS_NON_INCLUSIVE, CS_INCLUSIVE, CS_VICTIM };
 enum { CS_LOAD, CS_STORE, CS_NON_TEMPORAL, CS_PREFETCH, CS_FLUSH, CS_UPDATE, CS_FENCE };
+enum { CS_LRU, CS_TREE, CS_RANDOM, CS_RRIP, CS_ADAPTIVE };
 enum { CS_INDEX_POWER, CS_INDEX_REMAINDER, CS_INDEX_WRAP, CS_INDEX_SLICES };
+
+struct cs_level;
+
+/*
+ * Replacement where ways have fixed places, empty ones anywhere; one file each, policy_*.c. Of LRU and adaptive levels, whose
+ * ways stand in order of recency, `policy` is NULL: the walk knows them.
+ */
+struct cs_policy {
+    void (*found)(struct cs_level *, uint32_t *tags, uint32_t way); /* the core or the level above asked for it */
+    uint32_t (*insert)(struct cs_level *, uint32_t *tags, uint32_t tag); /* returns what has to leave, or 0 */
+    void (*removed)(struct cs_level *, uint32_t *tags, uint32_t way);    /* it is empty now; NULL: nothing to do */
+    int start; /* what the bytes of an empty set's state are */
+};
 
 struct cs_level {
     uint32_t *tags; /* [sets][room], room a multiple of CS_BLOCK; of the core at work, where each has its own */
@@ -36,15 +50,22 @@ struct cs_level {
     uint32_t apart; /* a line that the level above gives up cannot be here: victim of an inclusive level of the only core */
     /*
      * How a set is chosen. Neighbouring lines of a page have neighbouring sets: of the set number the low unit_bits are the
-     * line's, and the rest, a unit, is chosen by the line's other bits: those below the unit number's own width directly,
-     * mixed with a hash of those above.
+     * line's, and the rest, a unit, is chosen by the line's other bits. If the sets are a power of two, those below low_bits
+     * do that directly, and in hashed levels a hash of those above is mixed in. Else see cs_set.
      */
     uint32_t index, sets, unit_bits;
-    uint32_t units, unit_width; /* units of a slice, and the log2 of the power of two not above that */
-    uint32_t low_bits;          /* unit_bits + unit_width: the bits used directly */
-    uint32_t fold, fold_shift;  /* what the bits above are multiplied by, and how far the product moves down */
+    uint32_t units;            /* of a slice */
+    uint32_t low_bits;         /* unit_bits and those of the unit's number */
+    uint32_t fold, fold_shift; /* what the bits above are multiplied by, and how far the product moves down */
     uint32_t slices, slice_sets;
     uint64_t misses, down;
+    const struct cs_policy *policy;
+    uint64_t (*state)[2]; /* [sets] of the policy; of the core at work, where each has its own */
+    struct cachesim_policy given;
+    uint32_t selects;  /* not every line is taken in near */
+    uint32_t duellers; /* every so many sets lead for one side; 0: no duel */
+    int32_t duel;      /* above 0: the sets of `near` missed more than those of `rival` */
+    uint64_t random, seed;
 };
 
 /* What is known of a 4 KiB page; bits are its lines in this window. */
@@ -81,6 +102,13 @@ struct cs_array {
     uint32_t label, frame, huge_frame;  /* of the first page; frames before they are scrambled */
 };
 
+/* Pages that were placed: in 2 MiB frames from huge_frame on, or in the frames given. */
+struct cs_placed {
+    uint64_t first, end;
+    uint32_t huge_frame, *frames;
+    struct cs_placed *next;
+};
+
 /* Frames by number: numbers are dense, frames are a permutation of them. */
 struct cs_scramble {
     uint32_t mask, shift[3], multiplier[3];
@@ -108,6 +136,7 @@ struct cs_recency {
 /* What belongs to one core. */
 struct cs_core {
     uint32_t *tags[CS_MAX_LEVELS]; /* of the private levels */
+    uint64_t (*state[CS_MAX_LEVELS])[2];
     uint64_t *touched;             /* [labels][CS_CHUNKS]: bytes it touched in this window */
 };
 
@@ -152,6 +181,7 @@ struct cachesim {
 
     struct cs_array *arrays;
     uint32_t array_count, array_room;
+    struct cs_placed *placed; /* in the order given */
     struct cs_traffic **traffic; /* [array_count + 1], other first */
 
     struct cs_combiner combiner[CS_COMBINERS];
@@ -182,16 +212,17 @@ extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_narrow, cs_av
 #endif
 
 /*
- * 1: three levels of at most 16 ways, 64-byte lines, sets of the first chosen by bits within the page, of the second by low
- * address bits, and of the third so that a page's lines have 64 sets in a row: what most machines have. 2: the same with 17
- * to 32 ways in the third. The walk is compiled for these with the numbers as constants. 0: anything else.
+ * 1: three levels of at most 16 ways, the first two LRU, 64-byte lines, sets of the first chosen by bits within the page, of
+ * the second by low address bits, and of the third so that a page's lines have 64 sets in a row: what most machines have. 2:
+ * the same with 17 to 32 ways in the third. The walk is compiled for these with the numbers as constants. 0: anything else.
  */
 static inline int cs_shape(const struct cachesim *sim)
 {
     if (sim->levels != 3 || sim->line_bits != 6 || sim->level[0].sets > 64 || sim->level[2].blocks > 2)
         return 0;
     for (uint32_t k = 0; k < 2; k++)
-        if (sim->level[k].blocks != 1 || sim->level[k].index != CS_INDEX_POWER || sim->level[k].fold)
+        if (sim->level[k].blocks != 1 || sim->level[k].given.kind != CS_LRU || sim->level[k].index != CS_INDEX_POWER ||
+            sim->level[k].fold)
             return 0;
     const struct cs_level *last = &sim->level[2];
     if (last->unit_bits != 6 || (last->index != CS_INDEX_POWER && last->index != CS_INDEX_WRAP))
@@ -214,6 +245,22 @@ void cs_distinct(const struct cachesim *, int32_t array, struct cachesim_traffic
 /* Zeroed memory of which only what is written to takes room; enlarged with what it held. NULL if there is none. */
 void *cs_enlarge(void *old, size_t old_bytes, size_t bytes);
 void cs_give_back(void *table, size_t bytes);
+
+/* policy.c */
+int cs_policy_init(struct cs_level *, const struct cachesim_policy *, uint64_t seed); /* -1 if it is impossible */
+/* The tags and state of a level, empty; 0, or -1 if memory is short. */
+int cs_policy_allocate(const struct cs_level *, uint32_t **tags, uint64_t (**state)[2]);
+void cs_policy_empty(struct cs_level *);
+void cs_policy_remove(struct cs_level *, uint32_t *tags, uint32_t way);
+uint32_t cs_takes_near(struct cs_level *, const uint32_t *tags); /* how the next line is taken in by this set */
+void cs_duel_missed(struct cs_level *, const uint32_t *tags);
+extern const struct cs_policy cs_tree, cs_random, cs_rrip;
+
+static inline uint32_t cs_draw(struct cs_level *level) /* 32 random bits */
+{
+    level->random = level->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+    return (uint32_t)(level->random >> 32);
+}
 
 /* recency.c */
 int cs_recency_init(struct cachesim *);
@@ -321,22 +368,23 @@ static inline uint32_t cs_physical(const struct cachesim *sim, uint32_t line)
 
 static inline uint32_t cs_set(const struct cs_level *level, uint32_t physical)
 {
-    /* Fibonacci hashing: the top bits of the product are the well mixed ones. Zero if the level is not hashed. */
-    uint32_t high = (physical >> level->low_bits) * level->fold;
-    if (level->index == CS_INDEX_POWER)
+    if (level->index == CS_INDEX_POWER) {
+        /* Fibonacci hashing: the top bits of the product are the well mixed ones. Zero if the level is not hashed. */
+        uint32_t high = (physical >> level->low_bits) * level->fold;
         return (physical ^ high >> level->fold_shift << level->unit_bits) & level->set_mask;
+    }
     if (level->index == CS_INDEX_REMAINDER)
         return physical % level->sets;
-    uint32_t unit = (physical >> level->unit_bits) & ((1u << level->unit_width) - 1);
-    unit += (uint32_t)((uint64_t)high * level->units >> 32);
-    if (unit >= level->units)
-        unit -= level->units;
-    uint32_t set = unit << level->unit_bits | (physical & ((1u << level->unit_bits) - 1));
-    if (level->index != CS_INDEX_SLICES)
-        return set;
-    uint32_t all = (physical ^ physical >> 16) * 0x85ebca6bu;
-    all = (all ^ all >> 13) * 0xc2b2ae35u;
-    return (uint32_t)((uint64_t)(all ^ all >> 16) * level->slices >> 32) * level->slice_sets + set;
+    /*
+     * Real hashes spread any large frame evenly over slices and sets, and so do the multiples of the golden ratio, modulo one:
+     * any pages in a row have units that are spread evenly. A page's lines go round the slices.
+     */
+    uint32_t page = physical >> level->unit_bits, in_unit = physical & ((1u << level->unit_bits) - 1);
+    uint32_t unit = (uint32_t)((uint64_t)(page * 0x9e3779b1u) * (level->units * level->slices) >> 32);
+    if (level->index == CS_INDEX_WRAP)
+        return unit << level->unit_bits | in_unit;
+    uint32_t slice = (unit / level->units + in_unit) % level->slices;
+    return slice * level->slice_sets + (unit % level->units << level->unit_bits | in_unit);
 }
 
 static inline struct cs_traffic *cs_traffic(const struct cachesim *sim, const struct cs_page *page, uint32_t line)

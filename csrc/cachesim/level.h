@@ -42,7 +42,7 @@ static INLINE void HERE(evicted)(struct cachesim *sim, uint32_t tag)
 /* This level takes a line in, as the most recent of its set. */
 static INLINE void HERE(insert)(struct cachesim *sim, uint32_t *tags, uint32_t tag)
 {
-    uint32_t victim = set_insert(tags, BLOCKS(K), &sim->level[K], tag);
+    uint32_t victim = set_takes(sim, K, tags, tag);
     if (victim)
         HERE(evicted)(sim, victim);
 }
@@ -63,7 +63,7 @@ static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
         if (way < 0)
             HERE(insert)(sim, tags, tag);
         else
-            set_front(tags, BLOCKS(K), (uint32_t)way, tag | (tags[way] & CS_DIRTY));
+            set_used(sim, K, tags, (uint32_t)way, tag | (tags[way] & CS_DIRTY));
     } else if (way >= 0) {
         tags[way] |= tag & CS_DIRTY;
     } else {
@@ -86,13 +86,15 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
         uint32_t tag = tags[way];
         /* what another core has too stays where both can find it */
         if (level->fill == CS_VICTIM && !(__builtin_expect(cs_others(sim, page), 0) && cs_held_elsewhere(sim, line))) {
-            set_remove(tags, BLOCKS(K), (uint32_t)way);
+            set_gives_up(sim, K, tags, (uint32_t)way);
             return tag & CS_DIRTY;
         }
-        set_front(tags, BLOCKS(K), (uint32_t)way, tag);
+        set_used(sim, K, tags, (uint32_t)way, tag);
         return 0;
     }
     level->misses++;
+    if (__builtin_expect(level->duellers, 0))
+        cs_duel_missed(level, tags);
     uint32_t dirty = 0;
     if (LEVELS == K + 1)
         from_memory(sim, line, page, store, kept);

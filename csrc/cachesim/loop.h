@@ -303,7 +303,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
                           const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
     uint32_t origin = sim->origin;
-    if (!n || n > MAX_STREAMS || count < 3) {
+    if (!n || n > MAX_STREAMS || count < 3 || !IN_ORDER(0)) {
         for (uint64_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < n; i++) {
                 sim->origin = origin + i;

@@ -110,6 +110,12 @@ void cs_pages_free(struct cachesim *sim)
     cs_give_back(sim->pages, room * sizeof *sim->pages);
     cs_give_back(sim->numbers, room * sizeof *sim->numbers);
     cs_give_back(sim->last_asked, lines(sim, sim->label_room) * sizeof *sim->last_asked);
+    while (sim->placed) {
+        struct cs_placed *next = sim->placed->next;
+        free(sim->placed->frames);
+        free(sim->placed);
+        sim->placed = next;
+    }
     free(sim->directory);
     free(sim->arrays);
     for (uint32_t i = 0; sim->traffic && i <= sim->array_count; i++)
@@ -179,14 +185,35 @@ static void set_owner(const struct cachesim *sim, struct cs_page *page, uint64_t
     page->traffic = owner(sim, start, start + (1u << CS_PAGE_BITS));
 }
 
+/* The 4 KiB frame of a page in the 2 MiB frames that were given out from `first` on. */
+static uint32_t in_huge_frame(const struct cachesim *sim, uint64_t first, uint64_t page)
+{
+    uint32_t at = (uint32_t)(first + page);
+    return CS_FRAME_HUGE | cs_scramble(&sim->huge, at >> 9) << 9 | (at & 511);
+}
+
+/* Moves a page to the frame that was said; others stay where they are. */
+static void move_to_place(const struct cachesim *sim, uint64_t number, uint32_t *frame)
+{
+    for (const struct cs_placed *placed = sim->placed; placed; placed = placed->next) {
+        uint64_t page = number - placed->first;
+        if (page >= placed->end - placed->first)
+            continue;
+        if (!placed->frames)
+            *frame = in_huge_frame(sim, placed->huge_frame, page);
+        else if (placed->frames[page])
+            *frame = placed->frames[page];
+        return;
+    }
+}
+
 /* The label of a page that is touched for the first time, and its frame; 0 with sim->error set if there is none left. */
 static uint32_t assign(struct cachesim *sim, uint64_t number, uint32_t *frame)
 {
     const struct cs_array *array = array_of_page(sim, number);
     if (array) {
         if (number - array->huge_start < array->huge_end - array->huge_start) {
-            uint32_t at = array->huge_frame + (uint32_t)(number - array->huge_start);
-            *frame = CS_FRAME_HUGE | cs_scramble(&sim->huge, at >> 9) << 9 | (at & 511);
+            *frame = in_huge_frame(sim, array->huge_frame, number - array->huge_start);
         } else {
             *frame = cs_scramble(&sim->small, array->frame + (uint32_t)(number - array->first_page));
         }
@@ -212,6 +239,7 @@ uint32_t cs_label_slow(struct cachesim *sim, uint64_t number)
     uint32_t label = place ? assign(sim, number, &frame) : 0;
     if (!label)
         return 1; /* the counts are void from here on, and totals say so */
+    move_to_place(sim, number, &frame);
     *place = label;
     struct cs_page *page = &sim->pages[label];
     page->line = frame << sim->page_line_bits;
@@ -301,6 +329,58 @@ uint64_t cs_pages_touched(const struct cachesim *first)
             touched += before == sim;
         }
     return touched;
+}
+
+/* A frame number as far as lines have room for it: what is above is folded in. Not 0. */
+static uint32_t folded(const struct cachesim *sim, uint64_t frame)
+{
+    uint32_t bits = 31 - sim->page_line_bits;
+    while (frame >> bits)
+        frame = (frame & ((UINT64_C(1) << bits) - 1)) ^ frame >> bits;
+    return frame ? (uint32_t)frame : 1;
+}
+
+static int place(struct cachesim *sim, uint64_t start, uint64_t bytes, const uint64_t *frames)
+{
+    struct cs_placed **last = &sim->placed, placed = {0};
+    uint32_t shift = frames ? CS_PAGE_BITS : 21;
+    if (start + bytes < start)
+        return -1;
+    placed.first = (start + (UINT64_C(1) << shift) - 1) >> shift << (shift - CS_PAGE_BITS);
+    placed.end = (frames ? start + bytes + (1u << CS_PAGE_BITS) - 1 : start + bytes) >> shift << (shift - CS_PAGE_BITS);
+    if (placed.end <= placed.first)
+        return 0;
+    uint64_t pages = placed.end - placed.first;
+    if (pages > LABELS || (!frames && pages + sim->huge_frames > (uint64_t)HUGE_FRAMES << 9))
+        return -1;
+    while (*last)
+        last = &(*last)->next;
+    *last = malloc(sizeof **last);
+    if (!*last)
+        return -1;
+    if (frames) {
+        placed.frames = malloc(pages * sizeof *placed.frames);
+        if (!placed.frames) {
+            free(*last);
+            *last = NULL;
+            return -1;
+        }
+        for (uint64_t i = 0; i < pages; i++)
+            placed.frames[i] = frames[i] ? folded(sim, frames[i]) : 0;
+    } else {
+        placed.huge_frame = sim->huge_frames;
+        sim->huge_frames += (uint32_t)pages;
+    }
+    **last = placed;
+    return 0;
+}
+
+int cachesim_place(struct cachesim *sim, uint64_t start, uint64_t bytes, const uint64_t *frames)
+{
+    int failed = 0;
+    for (; sim; sim = sim->next)
+        failed |= place(sim, start, bytes, frames);
+    return failed;
 }
 
 void cs_pages_reset(struct cachesim *sim)

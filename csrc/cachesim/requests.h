@@ -78,7 +78,7 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
         }
         asked++;
         uint64_t bits = bits_of(address, bytes);
-        if (virtual_line == before && kind == CS_LOAD) {
+        if (virtual_line == before && kind == CS_LOAD && IN_ORDER(0)) {
             *chunk |= bits;
             continue;
         }

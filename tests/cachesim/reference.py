@@ -1,6 +1,6 @@
 """A slow cache hierarchy that is easy to believe: the yardstick for the C one.
 
-Sets are Python lists, most recent line first. Where a line goes (its physical number and its set) is asked of
+Sets are Python lists, see ``replacement.py``. Where a line goes (its physical number and its set) is asked of
 the model under test; everything else is written from the description in ``cachesim.h``.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE, FENCE = range(7)
 COMBINERS = 10
@@ -22,33 +23,37 @@ class Entry:
 
 @dataclass
 class Level:
-    ways: int
+    policy: Any
     fill: str
     set_of: Callable[[int], int]
-    sets: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    sets: dict[int, list[Entry | None]] = field(default_factory=lambda: defaultdict(list))
     hits: int = 0
     misses: int = 0
     down: int = 0
 
     def find(self, line: int) -> Entry | None:
-        return next((entry for entry in self.sets[self.set_of(line)] if entry.line == line), None)
+        return next((entry for entry in self.sets[self.set_of(line)] if entry and entry.line == line), None)
 
     def remove(self, line: int) -> Entry | None:
         entry = self.find(line)
         if entry:
-            self.sets[self.set_of(line)].remove(entry)
+            number = self.set_of(line)
+            self.policy.remove(number, self.sets[number], entry)
         return entry
 
-    def to_front(self, entry: Entry) -> None:
-        of_set = self.sets[self.set_of(entry.line)]
-        of_set.remove(entry)
-        of_set.insert(0, entry)
+    def used(self, entry: Entry) -> None:
+        number = self.set_of(entry.line)
+        self.policy.used(number, self.sets[number], entry)
+
+    def missed(self, line: int) -> None:
+        self.misses += 1
+        self.policy.missed(self.set_of(line))
 
     def insert(self, line: int, dirty: bool) -> Entry | None:
         """Take a line in; return what had to go."""
-        of_set = self.sets[self.set_of(line)]
-        of_set.insert(0, Entry(line, dirty))
-        return of_set.pop() if len(of_set) > self.ways else None
+        number = self.set_of(line)
+        victim: Entry | None = self.policy.take_in(number, self.sets[number], Entry(line, dirty))
+        return victim
 
 
 class Hierarchy:
@@ -118,9 +123,9 @@ class Hierarchy:
             if store and not entry.dirty:
                 self.dirtied(line)
             entry.dirty |= store
-            first.to_front(entry)
+            first.used(entry)
             return
-        first.misses += 1
+        first.missed(line)
         self.close(line)
         dirty = self.fetch(1, line, store)
         if store and not dirty:
@@ -139,9 +144,9 @@ class Hierarchy:
             if level.fill == "victim":
                 level.remove(line)
                 return entry.dirty
-            level.to_front(entry)
+            level.used(entry)
             return False
-        level.misses += 1
+        level.missed(line)
         dirty = self.fetch(number + 1, line, store)
         if level.fill == "victim":
             return dirty
@@ -196,7 +201,7 @@ class Hierarchy:
             return
         entry.dirty |= dirty
         if level.fill == "victim":
-            level.to_front(entry)
+            level.used(entry)
 
     def flush(self, line: int, write_back: bool = True) -> bool:
         dirty = False
@@ -210,12 +215,15 @@ class Hierarchy:
 
     def flush_all(self, count_writebacks: bool) -> None:
         self.drain()
-        lines = {entry.line for level in self.levels for of_set in level.sets.values() for entry in of_set}
+        lines = {
+            entry.line for level in self.levels for of_set in level.sets.values() for entry in of_set if entry
+        }
         if count_writebacks:
             for line in lines:
                 self.flush(line)
         for level in self.levels:
             level.sets.clear()
+            level.policy.begin()
         self.unwritten.clear()
 
     # ---- write-combining

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from counteroof.cachesim.model import CacheModel
-from counteroof.machine.model import CacheLevel, Fill
+from counteroof.cachesim.model import SEED, CacheModel
+from counteroof.machine.model import CacheLevel, Fill, Policy
+from counteroof.machine.replacement import POLICIES
 from counteroof.native import ffi, lib
 
+from . import replacement
 from .reference import Hierarchy, Level
 
 DIRTY = 1 << 31
@@ -22,8 +24,11 @@ def cache(
     *,
     line_bytes: int = 64,
     hashed: bool = False,
+    policy: Policy | str = "lru",
 ) -> CacheLevel:
-    return CacheLevel(name, sets * ways * line_bytes, ways, line_bytes, 1, fill, hashed, "test")
+    if isinstance(policy, str):
+        policy = POLICIES[policy]
+    return CacheLevel(name, sets * ways * line_bytes, ways, line_bytes, 1, fill, hashed, "test", policy)
 
 
 def use_vectors(model: CacheModel, width: int) -> bool:
@@ -32,7 +37,7 @@ def use_vectors(model: CacheModel, width: int) -> bool:
 
 
 def contents(model: CacheModel, level: int, set_number: int) -> list[tuple[int, bool]]:
-    """Physical lines of one set, most recent first, with their dirty flags."""
+    """Physical lines of one set, with their dirty flags; line 0 is an empty way of a policy that has such."""
     lines = ffi.new("uint32_t[64]")
     count = lib.cachesim_contents(model.pointer, level, set_number, lines)
     return [(line & ~DIRTY, bool(line & DIRTY)) for line in lines[0:count]]
@@ -55,9 +60,9 @@ def reference_for(model: CacheModel) -> Hierarchy:
     def level(number: int) -> Level:
         cache_level = model.caches[number]
         fill = cache_level.fill if number else "non-inclusive"
-        return Level(
-            cache_level.ways, fill, lambda line: int(lib.cachesim_set_of(model.pointer, number, line))
-        )
+        sets = lib.cachesim_sets(model.pointer, number)
+        policy = replacement.made(cache_level.policy, cache_level.ways, sets, SEED + number)
+        return Level(policy, fill, lambda line: int(lib.cachesim_set_of(model.pointer, number, line)))
 
     def line_of(virtual: int) -> int:
         line = physical_line(model, virtual * model.line_bytes)
@@ -103,6 +108,13 @@ def snapshot(model: CacheModel) -> Snapshot:
     )
 
 
+def _drawn(level: Level, number: int) -> list[tuple[int, bool]]:
+    of_set = level.sets[number]
+    if not of_set and isinstance(level.policy, replacement.InPlace):
+        of_set = [None] * level.policy.ways
+    return [(entry.line, entry.dirty) if entry else (0, False) for entry in of_set]
+
+
 def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
     reference.drain()
     return Snapshot(
@@ -120,7 +132,7 @@ def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
         reference.non_temporal,
         reference.partial,
         [
-            [[(entry.line, entry.dirty) for entry in level.sets[number]] for number in range(count)]
+            [_drawn(level, number) for number in range(count)]
             for level, count in zip(reference.levels, sets, strict=True)
         ],
     )

@@ -1,4 +1,4 @@
-"""The C model does exactly what the slow Python reference does, on any trace and for any way of filling."""
+"""The C model does exactly what the slow Python reference does, on any trace, policy and way of filling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel
-from counteroof.machine.model import CacheLevel
+from counteroof.machine.model import CacheLevel, Policy
 from counteroof.native import lib
 
 from .simulated import cache, reference_for, reference_snapshot, snapshot, use_vectors
@@ -19,18 +19,49 @@ FILLS = ("non-inclusive", "inclusive", "victim")
 BASE = 0x7F00_0000_0000
 
 
+SHARES = (0.0, 0.25, 0.5, 1.0)
+AGINGS = ("when needed", "at once", "of others", "by one")
+
+
+@st.composite
+def policies(draw: Any, ways: int, sets: int) -> Policy:
+    """LRU more often than not."""
+    kinds = ["lru", "lru", "lru", "random", "rrip", "adaptive", *(["plru"] if ways & (ways - 1) == 0 else [])]
+    kind = draw(st.sampled_from(kinds))
+    ages = st.integers(0, 3)
+    shares = {"near": draw(st.sampled_from(SHARES)), "rival": draw(st.sampled_from(SHARES))}
+    leaders = draw(st.sampled_from([0, *range(1, sets // 2 + 1)][:4]))
+    if kind == "rrip":
+        aging = draw(st.sampled_from(AGINGS))
+        return Policy(
+            kind,
+            **shares,
+            leaders=leaders,
+            near_age=draw(ages),
+            far_age=draw(ages),
+            hit_age=draw(ages),
+            aging=aging,
+        )
+    return Policy(kind, **shares, leaders=leaders) if kind == "adaptive" else Policy(kind)
+
+
 @st.composite
 def odd_hierarchies(draw: Any) -> list[CacheLevel]:
     """Few and small sets, so that evictions happen all the time."""
     line_bytes = draw(st.sampled_from([64, 64, 128, 256]))
     count = draw(st.integers(1, 4))
-    levels = [cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4)), line_bytes=line_bytes)]
+    sets, ways = draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))
+    policy = draw(policies(ways, sets))
+    levels = [cache("L1", sets, ways, line_bytes=line_bytes, policy=policy)]
     for number in range(1, count):
         sets = draw(st.sampled_from([1, 2, 3, 4, 5, 8, 12]))
         ways = draw(st.sampled_from([1, 2, 3, 4, 16, 17, 20]))
         fill = draw(st.sampled_from(FILLS))
         hashed = draw(st.booleans())
-        levels.append(cache(f"L{number + 1}", sets, ways, fill, line_bytes=line_bytes, hashed=hashed))
+        policy = draw(policies(ways, sets))
+        levels.append(
+            cache(f"L{number + 1}", sets, ways, fill, line_bytes=line_bytes, hashed=hashed, policy=policy)
+        )
     return levels
 
 
@@ -38,15 +69,17 @@ def odd_hierarchies(draw: Any) -> list[CacheLevel]:
 def common_hierarchies(draw: Any) -> list[CacheLevel]:
     """The shape the walk is compiled for with constants (see cs_shape), as small as it gets."""
     fills = st.sampled_from(FILLS)
+    sets, ways = draw(st.sampled_from([64, 192])), draw(st.sampled_from([1, 2, 18]))
     return [
         cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))),
         cache("L2", draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 5, 9])), draw(fills)),
         cache(
             "L3",
-            draw(st.sampled_from([64, 192])),
-            draw(st.sampled_from([1, 2, 18])),
+            sets,
+            ways,
             draw(fills),
             hashed=draw(st.booleans()),
+            policy=draw(policies(ways, sets)),
         ),
     ]
 

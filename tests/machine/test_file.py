@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counteroof.errors import BadInput, MachineFileError
-from counteroof.machine import file, store
+from counteroof.machine import file, replacement, store
 from counteroof.machine.model import Machine
 from tests import factories
 
@@ -146,3 +146,22 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path.write_text("{nothing")
     with pytest.raises(BadInput, match="is not JSON"):
         file.load(path)
+
+
+def test_a_policy_is_a_name_or_a_table(tmp_path: Path) -> None:
+    machine = load(tmp_path, SKYLAKE + 'policy = { name = "qlru", near = 0.35 }\n')
+    assert [replacement.text(cache.policy) for cache in machine.caches] == ["lru", "lru", "qlru near=0.35"]
+    assert load(tmp_path, SKYLAKE + 'policy = "random"\n').caches[2].policy.kind == "random"
+
+
+def test_a_policy_that_cannot_be_is_named(tmp_path: Path) -> None:
+    assert "cache[2].policy: found 'fifo'; expected one of lru," in mistakes(
+        tmp_path, SKYLAKE + 'policy = "fifo"\n'
+    )
+    assert "cache[2].ways: found 11; expected a power of two" in mistakes(
+        tmp_path, SKYLAKE + 'policy = "plru"\n'
+    )
+    leaders = 'policy = { name = "drrip", leaders = 30000 }\n'
+    assert "cache[2].policy.leaders: found 30000; expected at most half" in mistakes(
+        tmp_path, SKYLAKE + leaders
+    )

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from counteroof.errors import MachineFileError
-from counteroof.machine import policy
+from counteroof.machine import policy, replacement
 from counteroof.machine.policy import Identity
+from counteroof.machine.replacement import POLICIES
 
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
 
@@ -132,6 +133,7 @@ def test_generic_says_everything() -> None:
         "l2_fill",
         "l3_fill",
         "l3_hashed",
+        "l3_policy",
         "write_allocate_evasion",
     ]
     assert all(fact.known == "assumed" for _, fact in policy.generic().facts())
@@ -146,3 +148,23 @@ def test_a_source_that_is_not_listed_and_a_wrong_word_are_mistakes_of_the_file(t
     path.write_text(text.replace('value = "victim"', 'value = "exclusive"', 1))
     with pytest.raises(MachineFileError, match=r"l3_fill\.value"):
         policy.load(path)
+
+
+@pytest.mark.parametrize(
+    ("identity", "policy_text", "how"),
+    [
+        (Identity(INTEL, 6, 0x3E), "qlru aging=by one", "published for Ivy Bridge"),
+        (Identity(INTEL, 6, 0x3F), "qlru", "published for Haswell"),
+        (Identity(INTEL, 6, 0x55), "random", "measured for Skylake-SP, Cascade Lake, Cooper Lake"),
+        (Identity(INTEL, 6, 0x6A), "random", "assumed for Ice Lake-SP, Ice Lake-D"),
+        (Identity(AMD, 0x19, 0x01), "lru", "assumed"),
+        (Identity("CentaurHauls", 7, 0x3B), "lru", "assumed"),
+    ],
+)
+def test_the_last_level_replaces_lines_as_its_entry_says(
+    identity: Identity, policy_text: str, how: str
+) -> None:
+    found, known = policy.replaced(identity, 3)
+    assert replacement.text(found) == policy_text
+    assert known == f"{policy_text} {how}"
+    assert policy.replaced(identity, 2) == (POLICIES["lru"], "")

@@ -11,6 +11,8 @@ import pytest
 from counteroof.errors import BadInput
 from counteroof.instrument.engine import _cpu_flags
 from counteroof.machine.model import CacheLevel
+from counteroof.machine.policy import files as files_of_policies
+from counteroof.machine.replacement import text
 from scripts import validate_traffic as script
 from scripts.validate_traffic import Options, Stencil
 
@@ -75,14 +77,14 @@ class TestStencil:
 class TestSteadyState:
     def test_grids_within_the_last_level_move_nothing_to_and_from_memory(self) -> None:
         stencil = Stencil(1, "star", "constant", "heterogeneous", "f64", 20)
-        model = script.run(caches(256 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        model = script.run(caches(256 * KIB), stencil, "AVX2", Options())
         assert script.per_update(model.totals(), stencil.updates)["mem"] == 0
 
     def test_large_grids_are_read_once_and_written_once_a_sweep(self) -> None:
         """Three planes of 32 KiB stay in the last level, the grids of 2 MiB do not."""
         n = 64
         stencil = Stencil(1, "star", "constant", "heterogeneous", "f64", n)
-        model = script.run(caches(256 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        model = script.run(caches(256 * KIB), stencil, "AVX2", Options())
         a, b, _ = model.arrays()
         inner_rows, lines_a_row = (n - 2) ** 2, n * 8 // 64
         assert a.dram_read_bytes == (inner_rows + 4 * (n - 2)) * lines_a_row * 64
@@ -93,7 +95,7 @@ class TestSteadyState:
     def test_planes_that_do_not_stay_are_read_again(self) -> None:
         """Of five planes of a radius 2 stencil, a last level of less than one keeps none until the next."""
         stencil = Stencil(2, "star", "constant", "heterogeneous", "f64", 104)
-        model = script.run(caches(64 * KIB), stencil, "AVX2", Options(huge_pages=True))
+        model = script.run(caches(64 * KIB), stencil, "AVX2", Options())
         reads_of_a = model.arrays()[0].dram_read_bytes / stencil.updates
         assert 5 * 8 < reads_of_a < 5.5 * 8
 
@@ -129,6 +131,84 @@ def test_the_compiled_stencil_under_the_engine_moves_the_same(stencil: Stencil, 
         assert abs(level.misses - expected_level.misses) <= 4
         assert abs(level.up_bytes - expected_level.up_bytes) <= 4 * 64
         assert abs(level.down_bytes - expected_level.down_bytes) <= 4 * 64
+
+
+class TestPolicies:
+    """How the last level of a machine replaces lines."""
+
+    @pytest.mark.parametrize(
+        ("name", "policy"),
+        [
+            ("ivybridge_e5_2660v2", "qlru aging=by one"),
+            ("HaswellEP_E5-2695v3_CoD", "qlru"),
+            ("skylake_gold_6148", "random"),
+            ("CascadelakeSP_Gold-6248", "random"),
+            ("sandy_bridge_e5_2680", "mru"),
+            ("zen2_epyc_7452", "lru"),
+            ("small", "lru"),
+        ],
+    )
+    def test_the_name_tells_the_microarchitecture(self, tmp_path: Path, name: str, policy: str) -> None:
+        path = Path(files(tmp_path, machines=MACHINES.replace("small", f'"{name}"'))[2])
+        levels = script.read_machines(path)[name]
+        assert [text(level.policy) for level in levels] == ["lru", "lru", policy]
+
+    def test_the_file_may_say_it_instead(self, tmp_path: Path) -> None:
+        entry = MACHINES.replace("[small]", '[small]\nmicroarchitecture = "Haswell"')
+        own = MACHINES.replace("slices = 2", 'slices = 2, policy = { name = "srrip", near = 0.5 }')
+        for machines, policy in ((entry, "qlru"), (own, "srrip near=0.5")):
+            path = Path(files(tmp_path, machines=machines)[2])
+            assert text(script.read_machines(path)["small"][2].policy) == policy
+
+    def test_every_name_leads_to_an_entry(self) -> None:
+        entries = {one.name for file in files_of_policies().values() for one in file.microarchitecture}
+        assert set(script.MICROARCHITECTURES.values()) <= entries
+        starts = list(script.MICROARCHITECTURES)
+        for number, start in enumerate(starts):  # the first that fits is taken
+            assert not any(start.startswith(before) for before in starts[:number])
+
+
+class TestLeaveOneOut:
+    def test_each_row_is_judged_by_the_share_that_is_best_for_the_others(self) -> None:
+        """Counted 10 each; by the share 0.5 the rows are off by 1, 1 and 8, by 1.0 by 2, 2 and 0."""
+        row = script.Row(
+            "here", "m", "AVX2", Stencil(1, "star", "constant", "", "f64", 20), {"mem": 10.0}, {}
+        )
+        found = script.judge("m", "qlru", [row] * 3, {0.5: [11.0, 9.0, 18.0], 1.0: [12.0, 8.0, 10.0]})
+        assert found.chosen == {"0.5": 1, "1": 2}  # only without the last row is 0.5 better
+        assert (found.model.median, found.model.mean) == (20.0, 40.0)
+        assert found.published is None
+
+    def test_a_machine_whose_policy_has_no_share_has_nothing_to_choose(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        rows = [TestCommand.ROW.format(n=n) for n in (24, 28)]
+        assert script.main([*files(tmp_path, *rows), "--leave-one-out", "--json", "--quiet"]) == 0
+        ((found,),) = [json.loads(capsys.readouterr().out)]
+        assert (found["machine"], found["policy"], found["chosen"]) == ("small", "lru", {"1": 2})
+
+    def test_the_constant_is_found_again_where_it_matters(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """What is said to be counted is what the model has with a share of 0.4: grids of 3 to 5 times L3."""
+        machines = MACHINES.replace("slices = 2", 'policy = { name = "qlru", near = 0.4 }')
+        path = Path(files(tmp_path, machines=machines)[2])
+        caches = script.read_machines(path)["small"]
+        rows = []
+        for n in (36, 39, 42):
+            stencil = Stencil(1, "star", "constant", "heterogeneous", "f64", n)
+            moved = script.per_update(
+                script.run(caches, stencil, "AVX2", Options()).totals(), stencil.updates
+            )
+            rows.append(f"small,1,star,constant,heterogeneous,f64,{n},30,9,17,8,{moved['mem']},0,20,10")
+        assert script.main([*files(tmp_path, *rows, machines=machines), "--leave-one-out", "--quiet"]) == 0
+        said = capsys.readouterr().out
+        assert "small: qlru near=0.4; chosen 0.4 (3 rows)" in said
+        assert "0.0     0.0     0.0   published" in said
+
+    def test_one_row_is_not_enough(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert script.main([*files(tmp_path, TestCommand.ROW.format(n=24)), "--leave-one-out"]) == 2
+        assert "small: found 1 row(s) with 1 B or more; expected two" in capsys.readouterr().err
 
 
 class TestErrors:
@@ -213,7 +293,13 @@ class TestCommand:
             ),
             ("l2 =", "l4 =", "expected l1, l2, ... without gaps"),
             ("[small]", "[small", "cannot be read as TOML"),
-            ("slices", "slizes", "found slizes; expected bytes, ways, slices, fill alone"),
+            ("slices", "slizes", "found slizes; expected bytes, ways, slices, fill, policy alone"),
+            ("slices = 2", "policy = 'fifo'", "[small] l3.policy: found 'fifo'; expected one of lru,"),
+            (
+                "[small]\n",
+                "[small]\nmicroarchitecture = 'Z9'\n",
+                "found microarchitecture 'Z9'; expected one of",
+            ),
         ],
     )
     def test_a_machine_that_cannot_be_modelled_is_named(

@@ -1,0 +1,83 @@
+/* What the replacement policies share: their parameters, and which of two ways a line is taken in. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define DUEL_MOST 1024 /* so far one side gets ahead, as with a counter of 11 bits */
+
+int cs_policy_init(struct cs_level *level, const struct cachesim_policy *given, uint64_t seed)
+{
+    static const struct cs_policy *const table[] = {
+        [CS_TREE] = &cs_tree, [CS_RANDOM] = &cs_random, [CS_RRIP] = &cs_rrip, [CS_ADAPTIVE] = NULL};
+    if (given->kind > CS_ADAPTIVE || (given->kind == CS_TREE && level->ways & (level->ways - 1)))
+        return -1;
+    level->given = *given;
+    level->policy = table[given->kind];
+    level->random = level->seed = seed;
+    if (given->kind != CS_RRIP && given->kind != CS_ADAPTIVE)
+        return 0;
+    if (given->near_age > 3 || given->far_age > 3 || given->hit_age > 3 || given->aging > 3 || given->near > 1u << 16 ||
+        given->rival > 1u << 16 || given->leaders > level->sets / 2)
+        return -1;
+    level->duellers = given->leaders ? level->sets / given->leaders : 0;
+    level->selects = given->near < 1u << 16 || level->duellers;
+    return 0;
+}
+
+int cs_policy_allocate(const struct cs_level *level, uint32_t **tags, uint64_t (**state)[2])
+{
+    size_t bytes = ((size_t)level->sets << level->room_bits) * sizeof **tags;
+    *tags = aligned_alloc(64, bytes);
+    if (!*tags)
+        return -1;
+    memset(*tags, 0, bytes);
+    if (!level->policy)
+        return 0;
+    *state = malloc(level->sets * sizeof **state);
+    if (!*state)
+        return -1;
+    memset(*state, level->policy->start, level->sets * sizeof **state);
+    return 0;
+}
+
+void cs_policy_empty(struct cs_level *level)
+{
+    memset(level->tags, 0, ((size_t)level->sets << level->room_bits) * sizeof *level->tags);
+    if (level->policy)
+        memset(level->state, level->policy->start, level->sets * sizeof *level->state);
+    level->random = level->seed;
+    level->duel = 0;
+}
+
+void cs_policy_remove(struct cs_level *level, uint32_t *tags, uint32_t way)
+{
+    tags[way] = 0;
+    if (level->policy->removed)
+        level->policy->removed(level, tags, way);
+}
+
+static uint32_t set_of(const struct cs_level *level, const uint32_t *tags)
+{
+    return (uint32_t)((size_t)(tags - level->tags) >> level->room_bits);
+}
+
+uint32_t cs_takes_near(struct cs_level *level, const uint32_t *tags)
+{
+    uint32_t share = level->given.near;
+    if (level->duellers) {
+        uint32_t place = set_of(level, tags) % level->duellers;
+        if (place == level->duellers / 2 || (place && level->duel > 0))
+            share = level->given.rival;
+    }
+    return share >= 1u << 16 || cs_draw(level) >> 16 < share;
+}
+
+void cs_duel_missed(struct cs_level *level, const uint32_t *tags)
+{
+    uint32_t place = set_of(level, tags) % level->duellers;
+    if (place == 0 && level->duel < DUEL_MOST)
+        level->duel++;
+    if (place == level->duellers / 2 && level->duel > -DUEL_MOST)
+        level->duel--;
+}
