@@ -5,12 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from counteroof.count.base import ArrayTraffic, Count, FlopClass, Measurement
+from counteroof.count.base import (
+    AccessMix,
+    ArrayTraffic,
+    ChainLink,
+    Count,
+    Denormals,
+    FlopClass,
+    LoopChain,
+    Measurement,
+    StrideShare,
+)
+from counteroof.flop_ledger import FlopLine
 from counteroof.machine.model import CacheLevel, Ceiling, Machine
 from counteroof.reconcile import dram_bytes, ledger
 from counteroof.results import ArrayResult, Chosen, Claim, KernelResult, Results, Seconds
 from counteroof.roofline import Observation, place
 from counteroof.run.outcome import Failure
+from counteroof.run.timing import PageFaults
 
 MODEL = "cache model, LRU, 32 MiB L3"
 
@@ -226,3 +238,38 @@ def failed(name: str = "spoiled", kind: str = "crash", message: str = "SIGSEGV")
 def results(*kernels: KernelResult, ceilings: tuple[Ceiling, ...] = CEILINGS) -> Results:
     """Return a run with these kernels."""
     return Results("2026-01-02T03:04:05+00:00", "0.1.0", machine(ceilings), kernels)
+
+
+def measured_in_full() -> KernelResult:
+    """Return a kernel with all that a counter can see beside its counts."""
+    links = (ChainLink("vmulsd xmm0, xmm0, xmm1", 3), ChainLink("mov rax, rbx", 0), ChainLink("vaddsd", 4))
+    chain = LoopChain(
+        library="lib.so", address=0x10, symbol="f", line=27, passes=2_000_000, flops=2, cycles=7,
+        demanded_cycles=14_000_000, links=links, through_memory=True,
+    )  # fmt: skip
+    counted = triad(
+        chains=(chain,),
+        latencies="Zen 3, published: a manual",
+        strides=(
+            StrideShare("a", 32, 8, False, 0.75),
+            StrideShare("a", 8, 8, True, 0.125),
+            StrideShare("a", None, None, False, 0.125),
+        ),
+        access_mix=AccessMix(1000, 8000, 150, 1200, 100, 800),
+        denormals=Denormals(True, True, False, True),
+        pages_touched=1234,
+    )
+    ledger = (
+        FlopLine("declared", 2 * N),
+        FlopLine("executed beyond the formula", 5_000_000),
+        FlopLine("library call", 3_000_000, "expf of libm.so.6"),
+        FlopLine("executed", 2 * N + 8_000_000),
+        FlopLine("in remainders of vectorised loops", 777, part=True),
+    )
+    return result(
+        counted=counted,
+        clock_hz=3.5e9,
+        page_faults=PageFaults(64, 1),
+        processor_share=0.5,
+        flop_ledger=ledger,
+    )

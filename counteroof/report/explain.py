@@ -5,13 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from .. import flop_ledger, names, units
+from .. import names, units
 from ..count.base import Count, Measurement
 from ..machine.model import Machine
 from ..reconcile import MEANINGS
 from ..results import KernelResult, Results
 from ..roofline import choose_roof
-from . import forms, legend
+from . import forms, legend, pace
 from .columns import BOUNDS, BY_KEY
 from .forms import printable
 
@@ -100,10 +100,10 @@ def _sections(kernel: KernelResult, results: Results) -> Iterator[tuple[str, lis
     yield "what it is", _list(_identity(kernel, results))
     yield "numbers of one call", _numbers(kernel)
     yield "from declared to actual bytes", _ledger(kernel)
-    yield "from declared to executed FLOPs", _flop_ledger(kernel)
     yield "arrays", _arrays(kernel)
-    yield "how arrays were walked", _strides(kernel)
-    yield "loops whose passes wait for each other", _chains(kernel)
+    for one in pace.tables(kernel):
+        notes = [line for note in one.notes for line in _filled(note)]
+        yield one.title, [*_table(*one.headings, rows=one.rows), *notes]
     yield "findings", _list(map(legend.finding_text, kernel.findings))
     notes = legend.notes(Results(results.created, results.counteroof, results.machine, (kernel,)))
     yield (
@@ -187,27 +187,6 @@ def _ledger(kernel: KernelResult) -> list[str]:
     return _table(("bytes", True), ("cause", False), ("array", False), ("meaning", False), rows=rows)
 
 
-def _flop_ledger(kernel: KernelResult) -> list[str]:
-    rows = []
-    for line in kernel.flop_ledger:
-        total = line.part or line.cause in (flop_ledger.DECLARED, flop_ledger.EXECUTED)
-        sign = "" if total or line.flops is None or line.flops < 0 else "+"
-        meaning = flop_ledger.MEANINGS.get(line.cause, "")
-        rows.append((f"{sign}{units.count(line.flops)}", line.cause, line.where or "", meaning))
-    return _table(("FLOPs", True), ("cause", False), ("function", False), ("meaning", False), rows=rows)
-
-
-def _strides(kernel: KernelResult) -> list[str]:
-    rows = []
-    for one in (one for measurement in kernel.counters.values() for one in measurement.strides):
-        stride = "no stride that came again" if one.stride is None else f"{one.stride} bytes"
-        said = "nothing left out" if one.contiguous else ""
-        rows.append((one.array, units.percent(one.share), stride, said))
-    return _table(
-        ("array", False), ("of accesses", True), ("from one to the next", True), ("", False), rows=rows
-    )
-
-
 def _arrays(kernel: KernelResult) -> list[str]:
     rows = [
         (
@@ -223,35 +202,6 @@ def _arrays(kernel: KernelResult) -> list[str]:
     ]
     heads = ("size", "read", "written", "write-allocate", "of lines used", "fetched again")
     return _table(("array", False), *((head, True) for head in heads), rows=rows)
-
-
-def _chains(kernel: KernelResult) -> list[str]:
-    """Return the loops with what their chains demand; the clock is that of the timed calls."""
-    rows = []
-    for one in (one for measurement in kernel.counters.values() for one in measurement.chains):
-        seconds = one.demanded_cycles / kernel.clock_hz if kernel.clock_hz else None
-        rows.append(
-            (
-                f"{one.symbol or one.library}{f', line {one.line}' if one.line else ''}",
-                units.count(one.passes),
-                f"{one.cycles:.3g}",
-                units.count(one.flops),
-                units.seconds(seconds),
-                " -> ".join(f"{link.text} {link.cycles}" for link in one.links if link.cycles)
-                + (" (through memory)" if one.through_memory else ""),
-            )
-        )
-    table = _table(
-        ("loop", False),
-        ("passes", True),
-        ("cycles each", True),
-        ("FLOPs each", True),
-        ("at least", True),
-        ("chain: instruction and cycles", False),
-        rows=rows,
-    )
-    known = [one.latencies for one in kernel.counters.values() if one.chains and one.latencies]
-    return [*table, *(line for one in known for line in _filled(f"latencies of {one}"))]
 
 
 def _table(*headings: tuple[str, bool], rows: Sequence[tuple[str, ...]]) -> list[str]:

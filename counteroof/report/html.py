@@ -19,7 +19,7 @@ from ..machine.model import Ceiling
 from ..plot import chart, panels, style
 from ..reconcile import MEANINGS
 from ..results import ArrayResult, KernelResult, Results
-from . import legend
+from . import legend, pace
 from . import lines as lines_table
 from .columns import BY_KEY, COLUMNS
 from .explain import whole_sentence
@@ -129,6 +129,7 @@ def _kernel(kernel: KernelResult, key: int, results: Results, readable: dict[str
         "findings": [_finding(one) for one in kernel.findings],
         "steps": [_step(step, min(low, 0), high) for step in found],
         "arrays": [_array(array) for array in kernel.arrays],
+        "pace": pace.tables(kernel),
         "lines": lines_table.rows(kernel),
         "origins": origins(kernel, results),
         "classes": ", ".join(_classes(kernel)),

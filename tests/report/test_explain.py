@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from counteroof.count.base import AccessMix, ChainLink, Denormals, LoopChain, StrideShare
-from counteroof.flop_ledger import FlopLine
 from counteroof.report import explain
 from counteroof.results import KernelResult
-from counteroof.run.timing import PageFaults
 
-from ..factories import failed, machine, measurement, result, results, traffic, triad
+from ..factories import failed, machine, measured_in_full, measurement, result, results, traffic, triad
 
 N = 20_000_000
 
@@ -120,41 +117,6 @@ def test_no_line_is_wider_than_a_terminal() -> None:
     at = next(number for number, line in enumerate(lines) if "in the formula but not moved" in line)
     assert lines[at].endswith("bytes of the formula that stayed in cache, or were")
     assert lines[at + 1].strip() == "never touched"
-
-
-def measured_in_full() -> KernelResult:
-    """Return a kernel with all that a counter can see beside its counts."""
-    links = (ChainLink("vmulsd xmm0, xmm0, xmm1", 3), ChainLink("mov rax, rbx", 0), ChainLink("vaddsd", 4))
-    chain = LoopChain(
-        library="lib.so", address=0x10, symbol="f", line=27, passes=2_000_000, flops=2, cycles=7,
-        demanded_cycles=14_000_000, links=links, through_memory=True,
-    )  # fmt: skip
-    counted = triad(
-        chains=(chain,),
-        latencies="Zen 3, published: a manual",
-        strides=(
-            StrideShare("a", 32, 8, False, 0.75),
-            StrideShare("a", 8, 8, True, 0.125),
-            StrideShare("a", None, None, False, 0.125),
-        ),
-        access_mix=AccessMix(1000, 8000, 150, 1200, 100, 800),
-        denormals=Denormals(True, True, False, True),
-        pages_touched=1234,
-    )
-    ledger = (
-        FlopLine("declared", 2 * N),
-        FlopLine("executed beyond the formula", 5_000_000),
-        FlopLine("library call", 3_000_000, "expf of libm.so.6"),
-        FlopLine("executed", 2 * N + 8_000_000),
-        FlopLine("in remainders of vectorised loops", 777, part=True),
-    )
-    return result(
-        counted=counted,
-        clock_hz=3.5e9,
-        page_faults=PageFaults(64, 1),
-        processor_share=0.5,
-        flop_ledger=ledger,
-    )
 
 
 def lines_of(kernel: KernelResult) -> list[str]:

@@ -17,7 +17,7 @@ from counteroof.report import html
 from counteroof.report.html import page
 from counteroof.results import KernelResult, SourceLine
 
-from ..factories import failed, result, results
+from ..factories import failed, measured_in_full, result, results
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 DRAWN = {"circle", "rect", "path"}
@@ -86,6 +86,17 @@ def test_a_kernel_has_its_sentence_ledger_arrays_lines_findings_and_sources() ->
         *("f64 512 bit fma 40.0 M", "triad of libkernels.so; n = 20000000", "agrees with the reference"),
     ):
         assert part in text
+
+
+def test_what_paces_a_kernel_has_its_tables() -> None:
+    text = shown(measured_in_full()).texts["k0"]
+    for part in (
+        *("From declared to executed FLOPs", "+3.00 M", "expf of libm.so.6"),
+        *("How arrays were walked", "32 bytes", "nothing left out"),
+        *("Loops whose passes wait for each other", "f, line 27", "4.00 ms", "latencies of Zen 3"),
+    ):
+        assert part in text
+    assert "passes wait" not in shown(FULL).texts["k0"]
 
 
 def test_the_waterfall_has_a_bar_for_each_step() -> None:
