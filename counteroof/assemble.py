@@ -80,8 +80,7 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
         threads=spec.threads,
         cache=spec.cache,
         params=result.params,
-        # what else runs on the machine only adds to it, and roofs are the best samples, too
-        seconds=min(seconds.samples) if seconds is not None else None,
+        seconds=_telling(seconds, result.processor_share),
         clock_hz=result.clock_hz,
         page_faults=result.page_faults,
         processor_share=result.processor_share,
@@ -106,6 +105,16 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
 def _with_flops(run: KernelRun) -> Measurement | None:
     """Return the first measurement that has FLOPs."""
     return next((one for one in run.measurements if one.flops.value is not None), None)
+
+
+def _telling(seconds: Seconds | None, processor_share: float | None) -> float | None:
+    """Return the seconds that findings are about: of the median call, whose share of a processor is known.
+
+    Else of the best sample, as roofs are: what else runs on the machine only adds to it.
+    """
+    if seconds is None:
+        return None
+    return seconds.median if processor_share is not None else min(seconds.samples)
 
 
 def _text(formula: Formula | None) -> str | None:

@@ -3,10 +3,10 @@
 
 Of each pair the first has a fault and the second is the same without it. They run in turns, so that both meet
 the same machine, and the roofs are measured between them as in any run. Predicted is the gain of the finding
-that names the fault, measured the time of the first over the time of the second; both are medians over the
-turns. The exit code is 1 if one is off by more than a quarter. Columns are walked down 256 rows of a page
-each, which fit L1 but for their sets: columns of thousands of rows wait for the translation of addresses as
-well, with padding and without.
+that names the fault, measured the time of the first over the time of the second, in which they had a
+processor; both are medians over the turns. The exit code is 1 if one is off by more than a quarter. Columns
+are walked down 256 rows of a page each, which fit L1 but for their sets: columns of thousands of rows wait
+for the translation of addresses as well, with padding and without.
 """
 
 from __future__ import annotations
@@ -59,13 +59,20 @@ class Pair:
     def turn(self, faulty: KernelResult, repaired: KernelResult) -> None:
         """Add what one turn gave."""
         for one in (faulty, repaired):
-            if one.error is not None or one.seconds is None:
-                raise SystemExit(f"{one.label}: {one.error.message if one.error else 'not timed'}")
+            if one.error is not None:
+                raise SystemExit(f"{one.label}: {one.error.message}")
         gains = [one.gain for one in faulty.findings if one.rule == self.rule and one.gain is not None]
         self.predicted += gains
         self.unnamed += not gains
-        if faulty.seconds is not None and repaired.seconds is not None:
-            self.measured.append(faulty.seconds.median / repaired.seconds.median)
+        self.measured.append(on_a_processor(faulty) / on_a_processor(repaired))
+
+
+def on_a_processor(kernel: KernelResult) -> float:
+    """Return the median seconds of a call, less what other programs had the processor for."""
+    if kernel.seconds is None:
+        raise SystemExit(f"{kernel.label}: not timed")
+    share = kernel.processor_share
+    return kernel.seconds.median * (1.0 if share is None else min(share, 1.0))
 
 
 def pairs() -> tuple[Pair, ...]:

@@ -135,6 +135,15 @@ def test_far_from_the_roof_only_the_time_of_the_bytes_is_gained() -> None:
     assert one.gain == pytest.approx(0.0456 / (0.0456 - (32 * N / 56e9 - 24 * N / 48e9)))
 
 
+def test_time_in_which_others_had_the_processor_does_not_count() -> None:
+    alone = only(facts(*TRIAD, seconds=0.0456), "write-allocate")
+    shared = only(facts(*TRIAD, seconds=2 * 0.0456, processor_share=0.5), "write-allocate")
+    assert shared.gain == pytest.approx(alone.gain)
+    # threads that wait for each other have no processor either
+    two = facts(*TRIAD, seconds=2 * 0.0456, processor_share=0.5, threads=2)
+    assert two.own_seconds == 2 * 0.0456
+
+
 # Lines used in part
 
 

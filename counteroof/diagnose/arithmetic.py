@@ -138,7 +138,7 @@ def division(facts: Facts) -> Iterator[Finding]:
     now = arithmetic_seconds(classes, facts.machine.ceilings, facts.threads)
     if not time or now is None:
         return
-    share = time / facts.seconds if facts.seconds is not None else time / now
+    share = time / facts.own_seconds if facts.own_seconds is not None else time / now
     if share < SLOW_SHARE or time < 0.5 * now:
         return
     instead = [
@@ -242,12 +242,12 @@ def _gain(facts: Facts, now: float | None, then: float | None, *, lanes: bool = 
     least = facts.least_seconds(changed)
     if least is None:
         return None
-    if facts.seconds is None:
+    if facts.own_seconds is None:
         before = max(facts.least_seconds(facts.demand) or 0.0, now)
         return facts.worth(before / least, least)
     longest = max(chains, now) if chains is not None else _waiting(facts, now)
-    saved = min(facts.seconds, longest) - (longest * then / now if lanes else max(then, chains or 0.0))
-    return facts.worth(facts.seconds / max(least, facts.seconds - saved), least)
+    saved = min(facts.own_seconds, longest) - (longest * then / now if lanes else max(then, chains or 0.0))
+    return facts.worth(facts.own_seconds / max(least, facts.own_seconds - saved), least)
 
 
 def _waiting(facts: Facts, now: float) -> float:
@@ -255,7 +255,7 @@ def _waiting(facts: Facts, now: float) -> float:
     if any(one.rule == SCATTERED for rule in (fetched_again, cache_traffic) for one in rule(facts)):
         return now
     longest = waiting_seconds(_counted(facts), facts.machine.ceilings, facts.threads)
-    return max(longest if longest is not None else facts.seconds or now, now)
+    return max(longest if longest is not None else facts.own_seconds or now, now)
 
 
 def _counted(facts: Facts) -> list[FlopClass]:

@@ -172,6 +172,16 @@ class Facts:
     """The same kernel at other sizes, where a sweep has counted them."""
 
     @property
+    def own_seconds(self) -> float | None:
+        """Seconds of a call in which it had a processor.
+
+        Threads that wait for each other have none either, so of several threads it is the whole call.
+        """
+        if self.seconds is None or self.processor_share is None or self.threads > 1:
+            return self.seconds
+        return self.seconds * min(self.processor_share, 1.0)
+
+    @property
     def flops(self) -> float | None:
         """Executed FLOPs."""
         return None if self.counted is None else self.counted.flops.value
@@ -294,10 +304,11 @@ class Facts:
         if before is None or after is None:
             return None
         factor = before / after
-        if self.seconds is not None and before < PACED * self.seconds and not paces and not self.memory_paces:
+        seconds = self.own_seconds
+        if seconds is not None and before < PACED * seconds and not paces and not self.memory_paces:
             now, later = self.parts(self.demand), self.parts(then)
             saved = max(now[name] - later.get(name, 0.0) for name in now)
-            factor = self.seconds / max(after, self.seconds - saved)
+            factor = seconds / max(after, seconds - saved)
         return self.worth(factor, after)
 
     @property

@@ -27,10 +27,10 @@ def nothing_found(facts: Facts) -> Finding | None:
     lower than the highest roof that the dot stands under.
     """
     parts = facts.parts(facts.demand)
-    if facts.seconds is None or not parts or not facts.arrays:
+    if facts.own_seconds is None or not parts or not facts.arrays:
         return None  # without traffic by array most rules had nothing to look at
     slowest = max(parts, key=lambda name: parts[name])
-    share = min(parts[slowest] / facts.seconds, 1.0)
+    share = min(parts[slowest] / facts.own_seconds, 1.0)
     evidence: dict[str, float | int | str] = {f"least seconds of {slowest}": parts[slowest]}
     said = f"{units.percent(share)} of its time is what {_NAMES[slowest]}"
     if share >= FINE:

@@ -302,14 +302,14 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
-    if facts.seconds is None or least is None or (number and not walks):
+    if facts.own_seconds is None or least is None or (number and not walks):
         return facts.gain(then, paces=True)
     others = 1 - touched / moved
     rest = others * least
     if number:
         rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
-    after = max(least, facts.seconds * touched / moved + rest)
-    return facts.worth(facts.seconds / after, after)
+    after = max(least, facts.own_seconds * touched / moved + rest)
+    return facts.worth(facts.own_seconds / after, after)
 
 
 def _inner(

@@ -15,7 +15,7 @@ def translation(facts: Facts) -> Iterator[Finding]:
     """Columns whose lines are in more pages than a walk can come to without waiting for their addresses."""
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     moved = facts.demand.l1_l2
-    if facts.seconds is None or moved is None or len(walks) < 2:
+    if facts.own_seconds is None or moved is None or len(walks) < 2:
         return
     fewest = min(walks)
     for shape in facts.shapes:
@@ -26,8 +26,8 @@ def translation(facts: Facts) -> Iterator[Finding]:
         each = line / tiles.walk(walks, lines) - line / walks[fewest]
         spent = moved / line * each
         least = facts.least_seconds(facts.demand) or 0.0
-        after = max(facts.seconds - spent, least)
-        gain = facts.worth(facts.seconds / after, after) if after > 0 else None
+        after = max(facts.own_seconds - spent, least)
+        gain = facts.worth(facts.own_seconds / after, after) if after > 0 else None
         if gain is None:
             continue
         yield Finding(

@@ -55,7 +55,11 @@ def _missing(facts: Facts, above: Ceiling) -> str:
     if above.fma and 2 * sum(one.flops for one in classes if one.op in ("fma", "any")) < total:
         return "fused multiply-adds"
     chains = facts.chain_seconds
-    waits = "chain" in above.mix if chains is None or not facts.seconds else chains > PACED * facts.seconds
+    waits = (
+        "chain" in above.mix
+        if chains is None or not facts.own_seconds
+        else chains > PACED * facts.own_seconds
+    )
     if waits:
         return "operations that do not wait for each other: several sums, an unrolled loop"
     return "fewer other instructions in the loop (loads, stores, shuffles), and less waiting for caches"

@@ -40,7 +40,7 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
     chains = sum(one.demanded_cycles for one in counted.chains) / clock
     if chains < max(facts.parts(facts.demand).values(), default=0.0):
         return
-    computing = _computing_seconds(facts)
+    computing = facts.own_seconds
     if computing is not None and chains < PACED * computing:
         return
     least = facts.least_seconds(replace(facts.demand, chains=None, compute=widened_seconds(facts)))
@@ -69,13 +69,6 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
             **{f"FLOPs of a pass of {_place(one)}": one.flops for one in loops},
         },
     )
-
-
-def _computing_seconds(facts: Facts) -> float | None:
-    """Return the seconds of a call in which it had a processor."""
-    if facts.seconds is None or facts.processor_share is None:
-        return facts.seconds
-    return facts.seconds * min(facts.processor_share / facts.threads, 1.0)
 
 
 def busy(facts: Facts) -> Iterator[Finding]:
