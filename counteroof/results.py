@@ -67,7 +67,8 @@ class ArrayResult:
     """What one array moved in one call.
 
     ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
-    the number of lines fetched again; ``None`` if not known.
+    the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB; ``None`` if not
+    known.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ArrayResult:
     write_allocate_bytes: int
     line_utilisation: float | None = None
     refetches: int | None = None
+    huge_pages: bool | None = None
 
     @classmethod
     def of(cls, traffic: ArrayTraffic, line_bytes: int | None) -> ArrayResult:
@@ -90,6 +92,7 @@ class ArrayResult:
             traffic.write_allocate_bytes,
             line_utilisation=_utilisation(traffic),
             refetches=again // line_bytes if line_bytes else None,
+            huge_pages=traffic.huge_pages,
         )
 
 
