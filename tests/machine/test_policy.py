@@ -153,7 +153,7 @@ def test_a_source_that_is_not_listed_and_a_wrong_word_are_mistakes_of_the_file(t
 @pytest.mark.parametrize(
     ("identity", "policy_text", "how"),
     [
-        (Identity(INTEL, 6, 0x3E), "qlru aging=by one", "published for Ivy Bridge"),
+        (Identity(INTEL, 6, 0x3E), "qlru", "measured for Ivy Bridge"),
         (Identity(INTEL, 6, 0x3F), "qlru", "published for Haswell"),
         (Identity(INTEL, 6, 0x55), "random", "measured for Skylake-SP, Cascade Lake, Cooper Lake"),
         (Identity(INTEL, 6, 0x6A), "random", "assumed for Ice Lake-SP, Ice Lake-D"),

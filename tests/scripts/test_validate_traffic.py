@@ -139,7 +139,7 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("name", "policy"),
         [
-            ("ivybridge_e5_2660v2", "qlru aging=by one"),
+            ("ivybridge_e5_2660v2", "qlru"),
             ("HaswellEP_E5-2695v3_CoD", "qlru"),
             ("skylake_gold_6148", "random"),
             ("CascadelakeSP_Gold-6248", "random"),
