@@ -291,6 +291,13 @@ def test_lines_that_stay_in_l1_cost_no_more_than_their_first_fetch() -> None:
     assert "meet in 12 places of L1" in one.message
 
 
+def test_columns_that_fit_l1_stay_there_once_they_are_spread() -> None:
+    # 512 lines meet in 256 places of L2; spread, they fit the 768 of L1
+    one = only(paged(512, 16, seconds=0.0625), "fetched again: conflict")
+    assert one.gain == pytest.approx(0.0625 / (0.0625 / 8 + 7 / 8 * 512 * 4096 * 8 / 40e9))
+    assert "meet in 256 places of L2" in one.message
+
+
 def test_walks_without_a_number_of_lines_are_no_measure() -> None:
     unknown = (bandwidth("L1-L2 walk", 32, level="l2", mix="walk"),)
     with_it = replace(paged(4096, 2), machine=factories.machine((*CEILINGS, *unknown)))

@@ -287,7 +287,10 @@ def cache_traffic(facts: Facts) -> Iterator[Finding]:
         then = replace(demand, **{"l2_l3" if level == "l3" else "l1_l2": float(ways * touched)})
         gain = facts.gain(then)
         if crowded:
-            gain = _spread(facts, then, crowded[0], number, moved / ways, touched)
+            held = 0 if tiles.fits(facts, 0, crowded[0]) else number
+            if held < number:
+                then = replace(then, l1_l2=float(tiles.ways_across(facts, 0) * touched))
+            gain = _spread(facts, then, crowded[0], held, moved / ways, touched)
         if gain is None:
             continue
         yield _inner(facts, number, moved, touched, crowded, gain)

@@ -62,10 +62,12 @@ def crowded(facts: Facts, number: int, shape: Shape) -> bool:
     places = room(facts, number, shape)
     if places is None or facts.caches[number].hashed:
         return False
-    lines = column(shape)
-    if not places < lines <= FILLED * facts.caches[number].bytes / facts.line_bytes * 1.5:
-        return False
-    return by_columns(facts, number, shape)
+    return places < column(shape) and fits(facts, number, shape) and by_columns(facts, number, shape)
+
+
+def fits(facts: Facts, number: int, shape: Shape) -> bool:
+    """Return whether the lines of a column would fit a cache well if they were spread over its sets."""
+    return column(shape) <= 3 / 4 * facts.caches[number].bytes / facts.line_bytes
 
 
 def by_columns(facts: Facts, number: int, shape: Shape) -> bool:
