@@ -178,7 +178,7 @@ def test_every_command_is_shown_and_may_be_written_so() -> None:
     assert shown >= set(COMMANDS)
 
 
-OTHERS = {"--hook", "--engine", "--huge-pages", "--counteroof-update"}
+OTHERS = {"--hook", "--engine", "--small-pages", "--leave-one-out", "--counteroof-update"}
 """Options of pyperf, pytest and our scripts that pages name."""
 
 
