@@ -298,6 +298,11 @@ def test_columns_that_fit_l1_stay_there_once_they_are_spread() -> None:
     assert "meet in 256 places of L2" in one.message
 
 
+def test_without_measured_walks_lines_of_l2_cost_nothing_beside_the_rest() -> None:
+    one = only(replace(paged(4096, 16), machine=MACHINE), "fetched again: conflict")
+    assert one.gain == pytest.approx(0.5 / (0.5 / 8 + 7 / 8 * 4096 * 4096 * 8 / 40e9))
+
+
 def test_walks_without_a_number_of_lines_are_no_measure() -> None:
     unknown = (bandwidth("L1-L2 walk", 32, level="l2", mix="walk"),)
     with_it = replace(paged(4096, 2), machine=factories.machine((*CEILINGS, *unknown)))

@@ -305,11 +305,11 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
-    if facts.own_seconds is None or least is None or (number and not walks):
+    if facts.own_seconds is None or least is None:
         return facts.gain(then, paces=True)
     others = 1 - touched / moved
     rest = others * least
-    if number:
+    if number and walks:
         rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
     after = max(least, facts.own_seconds * touched / moved + rest)
     return facts.worth(facts.own_seconds / after, after)
