@@ -114,10 +114,11 @@ def test_findings_hold_as_far_as_the_file_says_enough() -> None:
     }
     scalar = (FlopClass("f64", 0, "any", 10**9),)
     said = Kernel(name="f", counter="t", library="f", seconds=(0.1,), counts=counts, flops_by=scalar)
-    (finding,) = imported.result(said, roofs).findings
+    finding, note = imported.result(said, roofs).findings
     assert finding.rule == "not vectorised"
     assert finding.gain == pytest.approx(4)
+    assert (note.rule, note.severity) == ("between ceilings", "note")
     # a GPU's counters tell no width
     unknown = (FlopClass("f64", None, "any", 10**9),)
     silent = Kernel(name="f", counter="t", library="f", seconds=(0.1,), counts=counts, flops_by=unknown)
-    assert imported.result(silent, roofs).findings == ()
+    assert imported.result(silent, roofs).findings == (note,)
