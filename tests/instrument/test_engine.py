@@ -53,7 +53,8 @@ def test_counts_are_those_since_the_last_reset() -> None:
     text = ffi.new("char[]", b"x" * 1000)
     call = frame(int(ffi.cast("uintptr_t", text)))
     with Engine("flops") as engine:
-        engine.call(length, call)  # in which NumPy's threads are taken over, and count as they go back to wait
+        # NumPy's threads are taken over in the first call, and counted as they go back to wait.
+        engine.call(length, call)
         engine.reset()
         once = [engine.call(length, call)[0], sum(engine.block_counts())]
         engine.reset()
