@@ -36,6 +36,7 @@ IN_PROCESS = (
     "tests/count/",
     "tests/instrument/",
     "tests/integration/",
+    "tests/machine/test_boundary.py",
     "tests/machine/test_loops.py",
     "tests/scripts/",
 )
