@@ -149,11 +149,9 @@ def _period(pieces: set[tuple[int, int]], stride: int) -> int:
 
 
 def _covers(pieces: set[tuple[int, int]], period: int) -> bool:
-    end = 0
     ordered = sorted(pieces)
     ordered += [(at + period, size) for at, size in ordered]
-    first = ordered[0][0]
-    end = first
+    end = first = ordered[0][0]
     for at, size in ordered:
         if at > end:
             return False

@@ -281,6 +281,16 @@ void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)
         flush_part(sim, count_writebacks);
 }
 
+/* Distinct lines are not counted there: cs_distinct. */
+static void add_traffic(struct cachesim_traffic *to, const struct cachesim_traffic *of)
+{
+    to->read_lines += of->read_lines;
+    to->write_lines += of->write_lines;
+    to->write_allocate_lines += of->write_allocate_lines;
+    to->again_capacity_lines += of->again_capacity_lines;
+    to->again_conflict_lines += of->again_conflict_lines;
+}
+
 static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
 {
     cs_combine_drain(sim);
@@ -293,13 +303,8 @@ static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
         totals->level[k].up_lines += level->misses;
         totals->level[k].down_lines += level->down;
     }
-    for (uint32_t i = 0; i <= sim->array_count; i++) {
-        totals->memory.read_lines += sim->traffic[i]->count.read_lines;
-        totals->memory.write_lines += sim->traffic[i]->count.write_lines;
-        totals->memory.write_allocate_lines += sim->traffic[i]->count.write_allocate_lines;
-        totals->memory.again_capacity_lines += sim->traffic[i]->count.again_capacity_lines;
-        totals->memory.again_conflict_lines += sim->traffic[i]->count.again_conflict_lines;
-    }
+    for (uint32_t i = 0; i <= sim->array_count; i++)
+        add_traffic(&totals->memory, &sim->traffic[i]->count);
     cs_distinct(sim, CS_ALL, &totals->memory);
     totals->non_temporal_lines += sim->non_temporal_lines;
     totals->partial_lines += sim->partial_lines;
@@ -325,12 +330,7 @@ int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffi
     memset(traffic, 0, sizeof *traffic);
     for (; sim; sim = sim->next) {
         cs_combine_drain(sim);
-        const struct cachesim_traffic *count = &sim->traffic[id + 1]->count;
-        traffic->read_lines += count->read_lines;
-        traffic->write_lines += count->write_lines;
-        traffic->write_allocate_lines += count->write_allocate_lines;
-        traffic->again_capacity_lines += count->again_capacity_lines;
-        traffic->again_conflict_lines += count->again_conflict_lines;
+        add_traffic(traffic, &sim->traffic[id + 1]->count);
         cs_distinct(sim, id, traffic);
     }
     return 0;
