@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import results as results_file
+from .cachesim.options import FrameSource, ModelOptions
 from .errors import BadInput
 from .results import KernelResult, Results
 from .wording import suggest
@@ -231,6 +232,7 @@ def run(
     counter: str = "auto",
     events: str | Path | None = None,
     detail: str = "bytes",
+    frames: FrameSource = "random",
     machine: str | Path | None = None,
     header: str | Path | None = None,
     time_limit: float | None = None,
@@ -260,6 +262,9 @@ def run(
         A file with the events of a processor that counteroof does not know.
     detail
         ``flops``, ``bytes`` or ``lines``: how much the instrumentation records.
+    frames
+        Where the cache model takes the arrays' pages to lie in physical memory: at ``random``, the same in
+        every run; or ``pagemap``, where they are, if the system tells.
     machine
         A machine file to use instead of this machine.
     header
@@ -291,6 +296,7 @@ def run(
         raise BadInput(f"unknown detail {detail!r}; expected one of flops, bytes, lines")
     if size not in ("default", "small"):
         raise BadInput(f"unknown size {size!r}; expected default or small")
+    asked = ModelOptions(frames)
     events_file = None if events is None else Path(events)
     choice = choose(counter, events_file)
     found = _found(inputs, None if header is None else Path(header))
@@ -303,7 +309,7 @@ def run(
 
     folder = None if out is None else Path(out)
     described, own = here.for_run(None if machine is None else Path(machine), counts)
-    settings = Settings(choice, detail, time_limit, own, found.guesses, events_file)
+    settings = Settings(choice, detail, time_limit, own, found.guesses, events_file, asked)
     results: Results | None = None
     try:
         for results, _ in measure(cases, described, settings, progress):

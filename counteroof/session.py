@@ -10,6 +10,7 @@ from pathlib import Path
 from . import __version__
 from .assemble import assemble
 from .beside import Beside
+from .cachesim.options import ModelOptions
 from .count.resctrl import sweep
 from .count.select import Choice, nothing_counted
 from .machine.model import Machine
@@ -29,7 +30,7 @@ class Settings:
     ``here`` is this machine, if the ceilings are its own: those that others move are then measured again
     between the kernels.
     ``guesses`` are what was assumed about kernels that have no spec, by name; they go into the results.
-    ``events_file`` has the user's own counter events.
+    ``events_file`` has the user's own counter events. ``model`` is what is asked of the cache model.
     """
 
     counters: Choice
@@ -38,6 +39,7 @@ class Settings:
     here: Machine | None = None
     guesses: Mapping[str, str] = field(default_factory=dict)
     events_file: Path | None = None
+    model: ModelOptions = field(default_factory=ModelOptions)
 
 
 def measure(
@@ -64,6 +66,7 @@ def measure(
                 "detail": settings.detail,
                 "machine": machine,
                 "events_file": settings.events_file,
+                "model": settings.model,
             },
             time_limit=settings.time_limit,
             progress=stage,

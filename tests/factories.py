@@ -12,6 +12,7 @@ from counteroof.count.base import (
     Count,
     Denormals,
     FlopClass,
+    Frames,
     LoopChain,
     Measurement,
     StrideShare,
@@ -258,6 +259,7 @@ def measured_in_full() -> KernelResult:
         access_mix=AccessMix(1000, 8000, 150, 1200, 100, 800),
         denormals=Denormals(True, True, False, True),
         pages_touched=1234,
+        frames=Frames("pagemap", 1200, 1199),
     )
     ledger = (
         FlopLine("declared", 2 * N),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..cachesim.options import FRAME_SOURCES, FrameSource, ModelOptions
 from ..errors import BadInput
 from . import DONE, FAILED, INTERRUPTED
 
@@ -74,6 +75,13 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     help="How much the instrumentation records: FLOPs alone, bytes too, or both by source line.",
 )
 @click.option(
+    "--frames",
+    type=click.Choice(FRAME_SOURCES),
+    default="random",
+    show_default=True,
+    help="Where modelled arrays lie in memory: at random, alike in every run, or where they really do.",
+)
+@click.option(
     "--machine",
     "machine_file",
     metavar="FILE",
@@ -115,6 +123,7 @@ def command(
     counter: str,
     events_file: Path | None,
     detail: str,
+    frames: FrameSource,
     machine_file: Path | None,
     header: Path | None,
     time_limit: float | None,
@@ -159,7 +168,8 @@ def command(
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
 
-    asked = Settings(choice, detail, time_limit, here, found.guesses, events_file)
+    model = ModelOptions(frames)
+    asked = Settings(choice, detail, time_limit, here, found.guesses, events_file, model)
     results, interrupted = None, False
     with _progress.bar(len(cases)) as progress:
         try:

@@ -99,6 +99,23 @@ class ArrayTraffic:
 
 
 @dataclass(frozen=True)
+class Frames:
+    """Where the arrays lie in physical memory, as the cache model took it; see ``ModelOptions.frames``.
+
+    All pages of other data, and those of arrays whose frames are not known, lie at random.
+    """
+
+    source: Literal["random", "pagemap"]
+    """What was used: ``random`` also where real frames were asked for and could not be had."""
+    pages: int
+    """Of 4 KiB, of all arrays."""
+    real: int
+    """Those among them whose frame the system told."""
+    reason: str | None = None
+    """Why real frames that were asked for were not used."""
+
+
+@dataclass(frozen=True)
 class SharedLine:
     """A cache line that cores took from each other in one call.
 
@@ -317,6 +334,8 @@ class Measurement:
     access_mix: AccessMix | None = None
     pages_touched: int | None = None
     """Distinct pages of 4 KiB, in this call and an identical one before; ``None``: unknown."""
+    frames: Frames | None = None
+    """Of the cache model; ``None`` without one."""
     denormals: Denormals | None = None
     flops_by_function: tuple[FunctionFlops, ...] = ()
     """Most first; they add up to ``flops``."""

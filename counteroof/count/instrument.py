@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
 from ..machine import replacement
-from .base import ArrayTraffic, Count, FalseSharing, Measurement, SharedLine, unavailable
+from .base import ArrayTraffic, Count, FalseSharing, Frames, Measurement, SharedLine, unavailable
 from .chains import loop_chains, loops
 from .core_bytes import access_mix, core_bytes
 from .denormals import denormals, flagged_call
@@ -26,6 +26,7 @@ from .strides import accesses, histogram
 
 if TYPE_CHECKING:
     from ..cachesim.model import CacheModel, Totals
+    from ..cachesim.options import FrameSource, ModelOptions
     from ..instrument.translate import Detail
     from ..machine.model import Machine
     from ..run.prepare import PreparedCall
@@ -45,32 +46,35 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     prepared
         The kernel, its arrays filled.
     options
-        ``machine`` (a ``Machine``; its caches are modelled), ``detail`` (``flops``, ``bytes``, ``lines``) and
-        ``flop_convention`` (``arith`` or ``hardware``).
+        ``machine`` (a ``Machine``; its caches are modelled), ``detail`` (``flops``, ``bytes``, ``lines``),
+        ``flop_convention`` (``arith`` or ``hardware``) and ``model`` (``ModelOptions``).
 
     Raises
     ------
     KernelFailed
         If the kernel contains something the engine cannot run, or faults under it.
     """
+    from ..cachesim.options import ModelOptions
     from ..instrument.engine import Engine, xsave_bytes
     from ..instrument.latencies import here
 
     machine: Machine = options["machine"]
     detail: Detail = options.get("detail", "bytes")
     convention = options.get("flop_convention", "arith")
+    asked: ModelOptions = options.get("model") or ModelOptions()
     prepared.refill()
     returned, native_seconds, mxcsr = flagged_call(prepared)
     native = (_value(prepared, returned), *_state(prepared))
     small_numbers = denormals(prepared, mxcsr, native_seconds)
     prepared.refill()
-    model = None
+    model, frames = None, None
     if detail != "flops":
         from ..cachesim.model import CacheModel, parts_of
 
         model = CacheModel(machine.caches, parts=parts_of(machine.caches))
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
+        frames = _placed(prepared, model, asked.frames)
         if detail == "lines":
             model.start_origins()
     spec = prepared.case.spec
@@ -144,7 +148,10 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         denormals=small_numbers,
         pages_touched=traffic.totals.pages if traffic else None,
         latencies=f"{latencies.name}, {latencies.known}",
+        frames=frames,
     )
+    if frames and asked.frames == "pagemap":
+        measurement = replace(measurement, notes=(*measurement.notes, _frames_in_words(frames, machine)))
     if unlike_native:
         measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
     if traffic and repeats:
@@ -186,6 +193,33 @@ class Traffic:
     def moved(self) -> int:
         """DRAM bytes, read and written."""
         return self.totals.dram_read_bytes + self.totals.dram_write_bytes
+
+
+def _placed(prepared: PreparedCall, model: CacheModel, source: FrameSource) -> Frames:
+    """Tell the model where the arrays lie, if that is wanted and known; return what it then goes by."""
+    from ..run.frames import PAGE, FramesHidden, frames
+
+    pages = [
+        (span.start // PAGE * PAGE, -(-(span.start + span.bytes) // PAGE) * PAGE) for span in prepared.spans
+    ]
+    count = sum((end - start) // PAGE for start, end in pages)
+    if source == "random":
+        return Frames("random", count, 0)
+    try:
+        found = [frames(start, end - start) for start, end in pages]
+    except FramesHidden as hidden:
+        return Frames("random", count, 0, str(hidden))
+    for (start, end), numbers in zip(pages, found, strict=True):
+        model.place(start, end - start, numbers)
+    return Frames("pagemap", count, sum(number != 0 for numbers in found for number in numbers))
+
+
+def _frames_in_words(frames: Frames, machine: Machine) -> str:
+    if frames.source == "random":
+        return f"frames at random, from a fixed seed, and not the real ones: {frames.reason}"
+    whose = f", as the guest of {machine.hypervisor} sees them" if machine.hypervisor else ""
+    share = f"{frames.real} of {frames.pages} pages"
+    return f"frames of the arrays by /proc/self/pagemap, {share}{whose}; others at random"
 
 
 def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int | None:

@@ -164,6 +164,13 @@ def _beside(measurement: Measurement) -> Iterator[tuple[str, str, str]]:
     """Yield what a counter saw beside what it counts."""
     if measurement.pages_touched is not None:
         yield "pages touched", units.count(measurement.pages_touched), f"{measurement.counter}, of 4 KiB"
+    if (frames := measurement.frames) is not None:
+        where = (
+            "at random, from a fixed seed"
+            if frames.source == "random"
+            else f"the real ones of {frames.real} of {frames.pages} pages of arrays, others at random"
+        )
+        yield "frames", frames.source, f"{measurement.counter}, cache model: {where}"
     mix = measurement.access_mix
     if mix is not None and mix.accesses:
         gathered = mix.gathered + mix.scattered

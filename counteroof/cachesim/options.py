@@ -1,0 +1,30 @@
+"""What a run may ask of the cache model beside the caches of the machine."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import BadInput
+
+FrameSource = Literal["random", "pagemap"]
+FRAME_SOURCES: tuple[FrameSource, ...] = typing.get_args(FrameSource)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How the cache model of a run differs from the usual one.
+
+    Attributes
+    ----------
+    frames
+        Where the pages of arrays lie in physical memory: at ``random``, from a fixed seed, so that counts are
+        the same in every run; or where they really are, by ``/proc/self/pagemap``.
+    """
+
+    frames: FrameSource = "random"
+
+    def __post_init__(self) -> None:
+        if self.frames not in FRAME_SOURCES:
+            raise BadInput(f"unknown frames {self.frames!r}; expected one of {', '.join(FRAME_SOURCES)}")

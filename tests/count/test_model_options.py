@@ -1,0 +1,75 @@
+"""What a run may ask of the cache model: that it reaches the model, and that results say what was used."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from counteroof.cachesim.model import CacheModel
+from counteroof.cachesim.options import ModelOptions
+from counteroof.count import instrument
+from counteroof.count.base import Frames
+from counteroof.errors import BadInput
+from counteroof.run import frames as run_frames
+from counteroof.run.arrays import Span
+from tests.cachesim.simulated import cache, physical_line
+
+from .test_instrument import counted, named
+
+PAGE = 4096
+START = 0x7F00_0000_0000
+PREPARED: Any = SimpleNamespace(spans=(Span("a", START + 64, 2 * PAGE), Span("b", START + 16 * PAGE, 8)))
+
+
+def placed_at(model: CacheModel, address: int) -> int:
+    model.access(address, 8)
+    return physical_line(model, address) * model.line_bytes // PAGE
+
+
+def test_frames_of_the_system_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {START: [70, 0, 72], START + 16 * PAGE: [5]}
+    monkeypatch.setattr(run_frames, "frames", lambda start, nbytes: told[start][: nbytes // PAGE])
+    model = CacheModel([cache("L1", 4, 2)])
+    assert instrument._placed(PREPARED, model, "pagemap") == Frames("pagemap", 4, 3)
+    assert placed_at(model, START + 64) == 70
+    assert placed_at(model, START + PAGE) not in (70, 71, 72)
+    assert placed_at(model, START + 2 * PAGE) == 72
+    assert placed_at(model, START + 16 * PAGE) == 5
+
+
+def test_frames_are_random_if_the_system_does_not_tell_and_the_reason_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hidden(start: int, nbytes: int) -> None:
+        raise run_frames.FramesHidden("nobody tells")
+
+    monkeypatch.setattr(run_frames, "frames", hidden)
+    model, usual = (CacheModel([cache("L1", 4, 2)]) for _ in range(2))
+    assert instrument._placed(PREPARED, model, "pagemap") == Frames("random", 4, 0, "nobody tells")
+    assert placed_at(model, START + 64) == placed_at(usual, START + 64)
+
+
+def test_unknown_frames_are_refused() -> None:
+    with pytest.raises(BadInput, match="unknown frames 'real'; expected one of random, pagemap"):
+        ModelOptions("real")  # type: ignore[arg-type]
+
+
+def test_a_counted_kernel_says_what_frames_it_was_counted_with() -> None:
+    (case,) = named("triad").cases(size="small")
+    usual = counted(case)
+    assert usual.frames is not None
+    assert (usual.frames.source, usual.frames.real, usual.frames.reason) == ("random", 0, None)
+    assert usual.frames.pages >= 3
+    assert not any("frames" in note for note in usual.notes)
+    real = counted(case, model=ModelOptions("pagemap"))
+    assert real.frames is not None
+    (note,) = (note for note in real.notes if "frames" in note)
+    if real.frames.source == "pagemap":
+        assert real.frames.real == real.frames.pages == usual.frames.pages
+        assert note.startswith(f"frames of the arrays by /proc/self/pagemap, {real.frames.real} of")
+    else:
+        assert real.frames.reason is not None
+        assert real.frames.reason in note
+    assert counted(case, detail="flops").frames is None
