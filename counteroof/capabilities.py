@@ -6,11 +6,11 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-from .count import likwid, resctrl, select
+from .count import likwid_access, resctrl, select
 from .count.events import EventData, Processor, builtin, this_processor
+from .count.likwid_look import INSTALL, Look, Looked
 from .count.perf import stays_at_zero
 from .count.perf_collect import Sources, choose_sources
 from .count.perf_open import Opener, open_event
@@ -85,17 +85,26 @@ class Surroundings:
     opener: Opener = open_event
     data: EventData = field(default_factory=builtin)
     monitor: resctrl.Support | None = None
-    likwid: select.Availability | None = None
+    likwid: Looked | None = None
     engine: select.Availability | None = None
 
 
-def survey(where: Surroundings | None = None) -> Survey:
-    """Return what this machine allows; nothing is changed and nothing takes long."""
-    return _Survey(where or Surroundings()).survey()
+def survey(where: Surroundings | None = None, look: Look | None = None) -> Survey:
+    """Return what this machine allows; nothing is changed and nothing takes long.
+
+    Parameters
+    ----------
+    where
+        Where to look.
+    look
+        The question to LIKWID, if it has been asked already.
+    """
+    return _Survey(where or Surroundings(), look).survey()
 
 
 class _Survey:
-    def __init__(self, where: Surroundings) -> None:
+    def __init__(self, where: Surroundings, look: Look | None) -> None:
+        asked = where.likwid or look or Look()  # it answers while the rest is looked at
         self.tree = where.tree
         cpu = self.cpu = where.cpu or this_processor(where.tree)
         self.pmus = discover(where.tree) if where.pmus is None else where.pmus
@@ -110,8 +119,8 @@ class _Survey:
         except CounteroofError as error:  # the compiled part is missing
             self.broken = str(error)
             self.sources = Sources(self.plan, None, None)
-        self.likwid = where.likwid or likwid.available()
         self.engine = where.engine or select.instrument()
+        self.looked = asked if isinstance(asked, Looked) else asked.result()
 
     def survey(self) -> Survey:
         quantities = (
@@ -142,12 +151,13 @@ class _Survey:
         traps = (
             [Item("known traps", "; ".join(self.plan.traps))] if self.plan.traps and self.plan.cores else []
         )
+        likwid = self.looked.availability
         return (
             Item("microarchitecture", self.plan.title, known),
             *traps,
             Item("PMUs", names or "none"),
-            Item("LIKWID", "usable" if self.likwid.usable else "not usable", self.likwid.reason),
-            Item("LIKWID access", _likwid_access()),
+            Item("LIKWID", "usable" if likwid.usable else "not usable", likwid.reason),
+            Item("LIKWID access", likwid_access.described(self.looked.access, self.looked.daemon)),
             Item("resctrl", monitor, self.monitor.reason),
         )
 
@@ -164,18 +174,13 @@ class _Survey:
         return Offer(ENGINE, "no", self.engine.reason, remedy)
 
     def likwid_for(self, quantity: str) -> Offer:
-        if self.likwid.usable and quantity in self.likwid.quantities:
-            return Offer("likwid", "yes", self.likwid.reason)
-        remedy = None
-        if "not installed" in self.likwid.reason:
-            remedy = "sudo apt install likwid, then pip install pylikwid as docs/counters.md has it"
-        elif "MSR" in self.likwid.reason or "access" in self.likwid.reason:
-            remedy = (
-                NO_PMU
-                if self.no_core_pmu()
-                else "sudo chown root /usr/sbin/likwid-accessD && sudo chmod u+s $_"
-            )
-        return Offer("likwid", "no", self.likwid.reason, remedy)
+        found = self.looked.availability
+        if found.usable and quantity in found.quantities:
+            return Offer("likwid", "yes", found.reason)
+        remedy = self.looked.remedy
+        if self.no_core_pmu() and remedy != INSTALL:
+            remedy = NO_PMU
+        return Offer("likwid", "no", found.reason, remedy or self.remedy(found.reason, system_wide=True))
 
     def no_core_pmu(self) -> bool:
         return not self.plan.cores
@@ -290,12 +295,3 @@ def _compiler() -> Offer:
         if name and (path := shutil.which(name)):
             return Offer("C compiler", "yes", path)
     return Offer("C compiler", "no", "no C compiler (CC, cc, gcc, clang)", "sudo apt install gcc")
-
-
-def _likwid_access() -> str:
-    """Return how LIKWID would reach the counters, by what is installed; it is not started for that."""
-    daemon = shutil.which("likwid-accessD", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
-    if daemon is not None:
-        mode = Path(daemon).stat().st_mode
-        return f"{daemon}{' (set-uid root)' if mode & 0o4000 else ', not set-uid: for root only'}"
-    return "no access daemon" if shutil.which("likwid-perfctr") else "LIKWID is not installed"

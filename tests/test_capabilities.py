@@ -21,6 +21,7 @@ from counteroof.capabilities import NO_PMU, Offer, Quantity, Surroundings, surve
 from counteroof.commands import DONE, _machine, main
 from counteroof.count import perf_open
 from counteroof.count.events import Processor
+from counteroof.count.likwid_look import INSTALL, NOT_INSTALLED, Looked
 from counteroof.count.perf_open import Event
 from counteroof.count.resctrl import MOUNT, Support
 from counteroof.count.select import Availability
@@ -31,7 +32,7 @@ from tests.count.test_perf_plan import ALDERLAKE, ZEN2, ZEN4, amd, intel
 from tests.machine import trees
 
 NO_MONITOR = Support(False, "no bandwidth monitoring (the processor shows no cqm_mbm_total)")
-NO_LIKWID = Availability("likwid", None, "pylikwid is not installed (docs/counters.md has the commands)")
+NO_LIKWID = Looked(Availability("likwid", None, NOT_INSTALLED), remedy=INSTALL)
 NO_ENGINE = Availability("instrument", None, "the engine runs x86-64 code only, this is aarch64")
 ENGINE = Availability("instrument", "m:engine", "here")
 
@@ -169,10 +170,34 @@ def test_an_unknown_processor_hears_how_to_add_its_events(tmp_path: Path) -> Non
 
 def test_likwid_is_offered_for_what_its_groups_have(tmp_path: Path) -> None:
     some = Availability("likwid", "m:count", "groups FLOPS_DP", quantities=frozenset({"FLOPs"}))
-    found = looked(tmp_path, likwid=some)
-    assert offer(found["FLOPs"], "likwid").state == "yes"
+    found = looked(tmp_path, likwid=Looked(some, "direct"))
+    assert offer(found["FLOPs"], "likwid") == Offer("likwid", "yes", "groups FLOPS_DP")
     assert offer(found["DRAM bytes"], "likwid").state == "no"
-    assert "apt install likwid" in (offer(looked(tmp_path)["FLOPs"], "likwid").remedy or "")
+
+
+def test_likwid_that_is_refused_gets_the_command_that_allows_it(tmp_path: Path) -> None:
+    assert offer(looked(tmp_path)["FLOPs"], "likwid") == Offer("likwid", "no", NOT_INSTALLED, INSTALL)
+    denied = Looked(Availability("likwid", None, "no rights"), "access daemon", "/d", "sudo chmod u+s /d")
+    found = looked(tmp_path, likwid=denied)
+    for name in ("FLOPs", "DRAM bytes"):
+        assert offer(found[name], "likwid") == Offer("likwid", "no", "no rights", "sudo chmod u+s /d")
+    # rights help nobody where there is nothing to read
+    guest = looked(tmp_path / "guest", pmu_trees.virtual_machine, likwid=denied)
+    assert offer(guest["FLOPs"], "likwid").remedy == NO_PMU
+    # through perf_event it is the kernel's setting that refuses
+    setting = Looked(
+        Availability("likwid", None, "needs 0 (sudo sysctl kernel.perf_event_paranoid=0)"), "perf_event"
+    )
+    found = looked(tmp_path / "setting", likwid=setting)
+    assert offer(found["FLOPs"], "likwid").remedy == "sudo sysctl kernel.perf_event_paranoid=0"
+
+
+def test_how_likwid_reaches_the_counters_is_told_as_it_says_itself(tmp_path: Path) -> None:
+    usable = Looked(Availability("likwid", "m:count", "groups FLOPS_DP"), "perf_event")
+    where = Surroundings(
+        Tree(pmu_trees.zen4(tmp_path)), ZEN4, opener=opening(), monitor=NO_MONITOR, likwid=usable
+    )
+    assert {item.name: item.value for item in survey(where).system}["LIKWID access"] == "perf_event"
 
 
 def test_the_engine_is_reported_as_the_selection_sees_it(tmp_path: Path) -> None:

@@ -22,12 +22,15 @@ def command(as_json: bool) -> int:
     import dataclasses
     import json
 
+    from ..count.likwid_look import Look
+
+    look = Look()  # its answer takes longest: it is asked first
     from .. import __version__
     from ..capabilities import survey
     from ..errors import CounteroofError
     from . import _machine
 
-    found = survey()
+    found = survey(look=look)
     try:
         machine = _machine.known()
         name, lines = machine.name, list(_machine.description(machine, ceilings=False))

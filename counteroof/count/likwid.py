@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .base import Measurement
 from .likwid_client import Likwid, LikwidFailed
-from .likwid_groups import DISTRUSTED, NAME, SECONDS, Counting, flop_groups, memory_groups
+from .likwid_groups import NAME, SECONDS, Counting
+from .likwid_look import NOT_INSTALLED, installed, offered
 from .perf_collect import warm_seconds
 from .select import Availability, nothing_counted
 
@@ -25,20 +26,13 @@ if TYPE_CHECKING:
 
 def available() -> Availability:
     """Return whether LIKWID can count here, found out by starting it."""
-    import importlib.util
-
-    if importlib.util.find_spec("pylikwid") is None:
-        return Availability(NAME, None, "pylikwid is not installed (docs/counters.md has the commands)")
+    if not installed():
+        return Availability(NAME, None, NOT_INSTALLED)
     try:
         with Likwid(sorted(os.sched_getaffinity(0))) as likwid:
-            flops, memory = flop_groups(likwid), memory_groups(likwid)
+            return offered(likwid.known)
     except LikwidFailed as error:
         return Availability(NAME, None, str(error))
-    quantities = frozenset({"FLOPs"} if flops else ()) | frozenset({"bytes"} if memory else ())
-    said = f"{likwid.cpu}: groups {', '.join((*flops, *memory)) or 'for neither FLOPs nor memory'}"
-    if likwid.short in DISTRUSTED:
-        said += f"; {DISTRUSTED[likwid.short]}"
-    return Availability(NAME, f"{__name__}:count" if quantities else None, said, quantities=quantities)
 
 
 def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:

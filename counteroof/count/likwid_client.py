@@ -25,6 +25,20 @@ class LikwidFailed(CounteroofError):
 
 
 @dataclass(frozen=True)
+class Known:
+    """What LIKWID calls this processor, in full and in short, and the groups it has for it."""
+
+    cpu: str
+    short: str
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Known:
+        """Return it from LIKWID's answer."""
+        return cls(told["cpu"] or "an unknown processor", told["short"] or "", tuple(told["groups"]))
+
+
+@dataclass(frozen=True)
 class Group:
     """A group as LIKWID knows it: its events, and what it computes from them."""
 
@@ -43,62 +57,65 @@ class Ran:
     metrics: tuple[tuple[float | None, ...], ...]
 
 
-class Likwid:
-    """LIKWID's process, started on some processors.
+class Process:
+    """LIKWID's process, which takes one order after the other."""
 
-    Raises
-    ------
-    LikwidFailed
-        If LIKWID cannot be started here, or ends.
-    """
-
-    def __init__(self, cpus: Sequence[int]) -> None:
+    def __init__(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         command = [sys.executable, "-m", "counteroof.count.likwid_process"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=_environment()
         )
-        try:
-            opened = self._ask("open", cpus=list(cpus))
-        except LikwidFailed:
-            self.close()
-            raise
-        self.cpu: str = opened["cpu"] or "an unknown processor"
-        self.short: str = opened["short"] or ""
-        self.groups: tuple[str, ...] = tuple(opened["groups"])
 
-    def add(self, name: str) -> Group:
-        """Add a group by its name, or a list of events with their counters."""
-        added = self._ask("add", group=name)
-        return Group(added["id"], name, tuple(added["events"]), tuple(added["metrics"]))
-
-    def run(self, group: Group, work: Callable[[], float]) -> tuple[float, Ran]:
-        """Do something with a group around it; return the seconds of that, and what was counted."""
-        self._ask("start", group=group.id)
-        seconds = work()
-        ran = self._ask("stop", group=group.id)
-        events, metrics = (tuple(map(tuple, ran[name])) for name in ("events", "metrics"))
-        return seconds, Ran(ran["seconds"], events, metrics)
-
-    def _ask(self, order: str, **arguments: Any) -> Mapping[str, Any]:
+    def order(self, what: str, **arguments: Any) -> None:
+        """Give an order; its answer is to be waited for."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps({"do": order, **arguments}).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"do": what, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
-        line = _line(self._process.stdout.fileno())
-        answer = json.loads(line) if line else {"error": self._end()}
-        if "error" in answer:
-            raise LikwidFailed(self._with_its_message(answer["error"]))
-        found: Mapping[str, Any] = answer
+
+    def answer(self, seconds: float) -> Mapping[str, Any]:
+        """Wait for the answer to the order given before.
+
+        Raises
+        ------
+        LikwidFailed
+            If LIKWID refuses or ends.
+        TimeoutError
+            If it does not answer in time; then it is ended.
+        """
+        assert self._process.stdout is not None
+        try:
+            line = _line(self._process.stdout.fileno(), seconds)
+        except TimeoutError:
+            self._process.kill()
+            raise
+        found: Mapping[str, Any] = json.loads(line) if line else {"error": self._end()}
+        if "error" in found:
+            raise LikwidFailed(self._with_its_message(found["error"]))
         return found
+
+    def ask(self, what: str, **arguments: Any) -> Mapping[str, Any]:
+        """Give an order and wait for its answer.
+
+        Raises
+        ------
+        LikwidFailed
+            If LIKWID refuses, ends or hangs.
+        """
+        self.order(what, **arguments)
+        try:
+            return self.answer(ANSWER_SECONDS)
+        except TimeoutError:
+            hung = f"LIKWID gave no answer for {ANSWER_SECONDS:g} s"
+            raise LikwidFailed(self._with_its_message(hung)) from None
 
     def _end(self) -> str:
         try:
             status = self._process.wait(1)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            return f"LIKWID gave no answer for {ANSWER_SECONDS:g} s"
+            return "LIKWID's process stopped answering"
         return f"LIKWID ended its process with status {status}"
 
     def _with_its_message(self, error: str) -> str:
@@ -122,6 +139,38 @@ class Likwid:
             self._process.stdout.close()
         self._said.close()
 
+
+class Likwid(Process):
+    """LIKWID's process, started on some processors.
+
+    Raises
+    ------
+    LikwidFailed
+        If LIKWID cannot be started here, or ends.
+    """
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        super().__init__()
+        try:
+            opened = self.ask("open", cpus=list(cpus))
+        except LikwidFailed:
+            self.close()
+            raise
+        self.known = Known.of(opened)
+
+    def add(self, name: str) -> Group:
+        """Add a group by its name, or a list of events with their counters."""
+        added = self.ask("add", group=name)
+        return Group(added["id"], name, tuple(added["events"]), tuple(added["metrics"]))
+
+    def run(self, group: Group, work: Callable[[], float]) -> tuple[float, Ran]:
+        """Do something with a group around it; return the seconds of that, and what was counted."""
+        self.ask("start", group=group.id)
+        seconds = work()
+        ran = self.ask("stop", group=group.id)
+        events, metrics = (tuple(map(tuple, ran[name])) for name in ("events", "metrics"))
+        return seconds, Ran(ran["seconds"], events, metrics)
+
     def __enter__(self) -> Likwid:
         return self
 
@@ -136,14 +185,22 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": package if not path else f"{package}{os.pathsep}{path}"}
 
 
-def _line(descriptor: int) -> bytes:
-    """Return a line, or what there is of it when the other end is closed or the time is over."""
+def _line(descriptor: int, seconds: float) -> bytes:
+    """Return a line, or nothing when the other end is closed.
+
+    Raises
+    ------
+    TimeoutError
+        If it does not come in time.
+    """
     import select
 
-    data, end = b"", time.monotonic() + ANSWER_SECONDS
+    data, end = b"", time.monotonic() + seconds
     while not data.endswith(b"\n"):
         ready, _, _ = select.select([descriptor], [], [], max(end - time.monotonic(), 0))
-        piece = os.read(descriptor, 1 << 16) if ready else b""
+        if not ready:
+            raise TimeoutError
+        piece = os.read(descriptor, 1 << 16)
         if not piece:
             return b""
         data += piece

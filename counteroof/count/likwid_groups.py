@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .base import Count, FlopClass, Measurement, unavailable
-from .likwid_client import Group, Likwid, LikwidFailed, Ran
+from .likwid_client import Group, Known, Likwid, LikwidFailed, Ran
 
 if TYPE_CHECKING:
     from .events import EventFact
@@ -36,16 +36,16 @@ _VOLUME = re.compile(r"Memory (?:(read|load|write|evict|writeback) )?data volume
 _READS = ("read", "load")
 
 
-def flop_groups(likwid: Likwid) -> tuple[str, ...]:
+def flop_groups(known: Known) -> tuple[str, ...]:
     """Return the groups whose FLOPs are to be added up."""
-    return tuple(name for name in FLOP_GROUPS if name in likwid.groups)
+    return tuple(name for name in FLOP_GROUPS if name in known.groups)
 
 
-def memory_groups(likwid: Likwid) -> tuple[str, ...]:
+def memory_groups(known: Known) -> tuple[str, ...]:
     """Return the groups whose bytes are to be added up."""
-    if likwid.short in DISTRUSTED:
+    if known.short in DISTRUSTED:
         return ()
-    return next((names for names in MEMORY_GROUPS if set(names) <= set(likwid.groups)), ())
+    return next((names for names in MEMORY_GROUPS if set(names) <= set(known.groups)), ())
 
 
 class NoValue(Exception):
@@ -119,7 +119,7 @@ class Counting:
         instructions = unavailable(NAME, "no group has instructions")
         sums: dict[str, float] = {}
         seen: dict[tuple[str, ...], str] = {}
-        for name in flop_groups(self.likwid):
+        for name in flop_groups(self.likwid.known):
             group = self.likwid.add(name)
             if group.events in seen:  # on Zen 2 to 4 one event counts all precisions, and is in both groups
                 self.notes.append(
@@ -152,7 +152,7 @@ class Counting:
 
     def own_flops(self, facts: Sequence[EventFact]) -> tuple[Count, tuple[FlopClass, ...], Count]:
         """Return the FLOPs of event sets of our own, where LIKWID has no group for them."""
-        none = unavailable(NAME, f"LIKWID has no group for FLOPs on {self.likwid.cpu}")
+        none = unavailable(NAME, f"LIKWID has no group for FLOPs on {self.likwid.known.cpu}")
         instructions = unavailable(NAME, "no group has instructions")
         if not facts:
             return none, (), instructions
@@ -204,9 +204,11 @@ class Counting:
             return none, none, None
 
     def _bytes(self) -> tuple[Count, Count, Count | None]:
-        names = memory_groups(self.likwid)
+        names = memory_groups(self.likwid.known)
         if not names:
-            reason = DISTRUSTED.get(self.likwid.short, f"LIKWID has no group for memory on {self.likwid.cpu}")
+            reason = DISTRUSTED.get(
+                self.likwid.known.short, f"LIKWID has no group for memory on {self.likwid.known.cpu}"
+            )
             return unavailable(NAME, reason), unavailable(NAME, reason), None
         sums: dict[str, float] = {}
         others = 0.0

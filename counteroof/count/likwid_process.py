@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -51,6 +52,32 @@ class _Likwid:
         if module.init(cpus) != 0:
             return {"error": "LIKWID could not be started"}
         return {
+            "cpu": info.get("name"),
+            "short": info.get("short_name"),
+            "groups": [group["Name"] for group in module.getgroups()],
+        }
+
+    def look(self, cpu: int) -> Mapping[str, Any]:
+        """Say how LIKWID reaches the counters of a processor, what keeps it from them, and its groups."""
+        from . import likwid_access
+
+        module = self.module
+        configuration = module.getconfiguration()
+        mode, daemon = configuration["daemonMode"], configuration.get("daemonPath")
+        access = likwid_access.MODES.get(mode, f"mode {mode}")
+        found = {"access": access, "daemon": daemon}
+        by_msr = likwid_access.has_msrs() and access in (likwid_access.DIRECT, likwid_access.DAEMON)
+        if by_msr:
+            path = Path(daemon or "likwid-accessD") if access == likwid_access.DAEMON else None
+            refused = likwid_access.refused(cpu, path)
+            if refused is not None:
+                return {**found, "refused": refused[0], "remedy": refused[1]}
+        module.inittopology()
+        info = module.getcpuinfo()
+        if by_msr and not (module.hpminit() and module.hpmaddthread(cpu) == 0):
+            return {"error": "LIKWID got no access to the processor's counters"}
+        return {
+            **found,
             "cpu": info.get("name"),
             "short": info.get("short_name"),
             "groups": [group["Name"] for group in module.getgroups()],

@@ -1,7 +1,7 @@
 """Stands for pylikwid on a two-socket machine: what it answers is written down, what it is told is kept.
 
 ``LIKWID_STUB`` says what to do: ``works``, ``exits`` (as liblikwid does without its daemon), ``refuses``,
-``hangs``; and after a colon which processor to be.
+``hangs``, ``stuck`` (from the first question on); and after a colon which processor to be.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ _added: list[str] = []
 _started = 0.0
 _runs: dict[int, int] = {}
 _idle = False
+
+
+def getconfiguration() -> dict[str, object]:
+    if MODE == "stuck":
+        time.sleep(60)
+    return {"daemonMode": -1, "daemonPath": None}
 
 
 def inittopology() -> bool:
