@@ -4,9 +4,7 @@
 Of each pair the first has a fault and the second is the same without it. They run in turns, so that both meet
 the same machine, and the roofs are measured between them as in any run. Predicted is the gain of the finding
 that names the fault, measured the time of the first over the time of the second, in which they had a
-processor; both are medians over the turns. The exit code is 1 if one is off by more than a quarter. Columns
-are walked down 256 rows of a page each, which fit L1 but for their sets: columns of thousands of rows wait
-for the translation of addresses as well, with padding and without.
+processor; both are medians over the turns. The exit code is 1 if one is off by more than a quarter.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,8 +35,6 @@ class Pair:
     faulty: str
     repaired: str
     rule: str
-    params: Mapping[str, int] = field(default_factory=dict)
-    repaired_params: Mapping[str, int] = field(default_factory=dict)
     predicted: list[float] = field(default_factory=list)
     measured: list[float] = field(default_factory=list)
     unnamed: int = 0
@@ -79,13 +75,7 @@ def pairs() -> tuple[Pair, ...]:
     """Return the pairs of built-in kernels."""
     return (
         Pair("transpose_naive", "transpose_blocked", memory.STRIDED),
-        Pair(
-            "column_walk_power_of_two",
-            "column_walk_padded",
-            memory.CONFLICT,
-            {"rows": 256, "cols": 512, "ld": 512},
-            {"rows": 256, "cols": 512, "ld": 520},
-        ),
+        Pair("column_walk_power_of_two", "column_walk_padded", memory.CONFLICT),
         Pair("copy", "copy_nontemporal", memory.WRITE_ALLOCATE_RULE),
     )
 
@@ -98,11 +88,7 @@ def run(found: Sequence[Pair], turns: int) -> None:
         raise SystemExit(f"this processor has no {', '.join(missing)}")
     machine, own = here.for_run(None, (1,))
     order = [one for one in found for _ in range(2)] * turns
-    cases = [
-        specs[name].cases("default", params)[0]
-        for one in found
-        for name, params in ((one.faulty, one.params), (one.repaired, one.repaired_params))
-    ] * turns
+    cases = [specs[name].cases()[0] for one in found for name in (one.faulty, one.repaired)] * turns
     kernels: tuple[KernelResult, ...] = ()
     for done, (results, _) in enumerate(measure(cases, machine, Settings(choose("instrument"), here=own)), 1):
         kernels = results.kernels

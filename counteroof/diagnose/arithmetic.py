@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .. import units
 from ..count.base import FlopClass
-from .base import Facts, Finding, Gain, nearest
+from .base import PACED, Facts, Finding, Gain, nearest
 from .claims import flops_fit
 from .memory import SCATTERED, cache_traffic, fetched_again
 from .peaks import ISA_BITS, SLOW, arithmetic_seconds, waiting_seconds
@@ -233,7 +233,8 @@ def _gain(facts: Facts, now: float | None, then: float | None, *, lanes: bool = 
 
     Of the time measured no more can be saved than the arithmetic takes: what its chains demand or, where they
     are not known, what it would take if each operation waited for the one before it. With ``lanes``, several
-    chains run side by side as well.
+    chains run side by side as well, and loads and stores come several at a time: then it is at least what
+    misses cannot have taken. Arithmetic that takes less than half of the time is done while the rest waits.
     """
     if not now or not then:
         return None
@@ -246,6 +247,10 @@ def _gain(facts: Facts, now: float | None, then: float | None, *, lanes: bool = 
         before = max(facts.least_seconds(facts.demand) or 0.0, now)
         return facts.worth(before / least, least)
     longest = max(chains, now) if chains is not None else _waiting(facts, now)
+    if lanes and (misses := facts.miss_seconds) is not None:
+        longest = max(longest, facts.own_seconds - misses)
+    if longest < PACED * facts.own_seconds:
+        return None
     saved = min(facts.own_seconds, longest) - (longest * then / now if lanes else max(then, chains or 0.0))
     return facts.worth(facts.own_seconds / max(least, facts.own_seconds - saved), least)
 

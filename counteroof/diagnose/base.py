@@ -270,6 +270,28 @@ class Facts:
             chains=self.chain_seconds,
         )
 
+    @property
+    def miss_seconds(self) -> float | None:
+        """The most that misses can take: if each line that passes below a cache waited for the one before.
+
+        ``None`` if the lines, or how long a load takes from one of the caches or from memory, are not known.
+        """
+        demand = self.demand
+        if demand.read is None:
+            return None
+        moved = {"L2": demand.l1_l2, "L3": demand.l2_l3}
+        latencies = {one.level: one.seconds for one in self.machine.capacities}
+        total = 0.0
+        for cache in self.caches[1:]:
+            lines, seconds = moved.get(cache.name), latencies.get(cache.name)
+            if lines is None or seconds is None:
+                return None
+            total += lines / self.line_bytes * seconds
+        random = [one.value for one in self.machine.access if one.level == "dram" and one.mix == "random"]
+        if demand.read and not random:
+            return None
+        return total + (demand.read / max(random) if demand.read else 0.0)
+
     def parts(self, demand: Demand) -> dict[str, float]:
         """Return the least seconds that each part of the machine needs, where its roof is known."""
         ceilings = nearest(self.machine.ceilings, self.threads)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .. import units
-from .base import Facts, Finding
+from . import tiles
+from .base import Facts, Finding, nearest
 
 FINE = 0.7
 """From this share on of what its roofs allow, a kernel is fine."""
@@ -17,6 +18,7 @@ _NAMES = {
     "l2": "L2 needs at least for its mix of loads and stores",
     "compute": "its arithmetic needs at least for its mix of operations",
     "chains": "operations need at least that wait for each other",
+    "walk": "L2 needs at least for a walk down columns",
 }
 
 
@@ -26,7 +28,7 @@ def nothing_found(facts: Facts) -> Finding | None:
     It is held against the roof of its own mix of loads and stores, and of the instructions it has, which is
     lower than the highest roof that the dot stands under.
     """
-    parts = facts.parts(facts.demand)
+    parts = facts.parts(facts.demand) | _walk(facts)
     if facts.own_seconds is None or not parts or not facts.arrays:
         return None  # without traffic by array most rules had nothing to look at
     slowest = max(parts, key=lambda name: parts[name])
@@ -44,3 +46,14 @@ def nothing_found(facts: Facts) -> Finding | None:
         "look at single lines (--detail lines), and at what else ran on the machine",
         evidence=evidence,
     )
+
+
+def _walk(facts: Facts) -> dict[str, float]:
+    """Return the least seconds of lines that come from L2 down the columns of an array, if any do."""
+    measured = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
+    columns = [shape for shape in facts.shapes if len(shape.extents) > 1]
+    walked = [shape for shape in columns if tiles.by_columns(facts, 0, shape)]
+    moved = facts.demand.l1_l2
+    if not measured or not walked or moved is None:
+        return {}
+    return {"walk": moved / tiles.walk(measured, max(map(tiles.column, walked)))}

@@ -9,7 +9,7 @@ from .. import units
 from ..count.base import ArrayTraffic
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import WALKED, Demand, Facts, Finding, Gain, Shape, nearest
+from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape, nearest
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -184,7 +184,9 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
             l2_l3=_less(demand.l2_l3, 2 * read),
             l1_l2=_less(demand.l1_l2, read + written),
         )
-        gain = facts.gain(then, paces=rule != CAPACITY)
+        names = [array.name for array in arrays]
+        ordered = rule == SCATTERED or (rule == STRIDED and tiles.exchangeable(facts, names))
+        gain = _in_order(facts, then) if ordered else facts.gain(then, paces=rule != CAPACITY)
         if gain is None:
             continue
         moved = demand.read + demand.write
@@ -192,10 +194,23 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
         yield _cost(
             rule,
             f"{_part(again, moved)} move again: {_said(facts, rule, arrays, times)}",
-            tiles.advice(facts, rule, [array.name for array in arrays], times),
+            tiles.advice(facts, rule, names, times),
             gain,
             {"bytes moved again": again, "DRAM bytes": round(moved), "fetches of a line": round(times, 3)},
         )
+
+
+def _in_order(facts: Facts, then: Demand) -> Gain | None:
+    """Return the gain of lines that come once and in order, as prefetchers fetch them.
+
+    Where memory sets the pace nothing keeps the kernel from its roof then, however far from it it is now.
+    """
+    parts = facts.parts(facts.demand)
+    least = facts.least_seconds(replace(then, chains=None))
+    seconds = facts.own_seconds
+    if seconds is None or least is None or parts.get("compute", 0.0) >= PACED * parts.get("dram", 0.0):
+        return facts.gain(then, paces=True)
+    return facts.worth(seconds / least, least)
 
 
 def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> str:
@@ -301,7 +316,8 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     """Return the gain of lines that stay in a cache but for their first fetch.
 
     The first fetches cost what each costs now. The others cost nothing beside the rest of the kernel if they
-    are in L1; in L2, what a line does in a walk over as many pages, if that was measured.
+    are in L1; in L2, what a line does in a walk over as many pages, if that was measured. Neither waits for
+    the other: what takes longer sets the pace.
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
@@ -311,7 +327,7 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     rest = others * least
     if number and walks:
         rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
-    after = max(least, facts.own_seconds * touched / moved + rest)
+    after = max(least, facts.own_seconds * touched / moved, rest)
     return facts.worth(facts.own_seconds / after, after)
 
 

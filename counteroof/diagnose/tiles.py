@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from .. import units
 from ..machine.model import Ceiling
@@ -131,20 +131,29 @@ def _interchange(facts: Facts, shapes: list[Shape], text: str) -> str:
     """Return the order of loops, or the tile where another array needs the other order."""
     element = shapes[0].element_bytes
     first = facts.caches[0]
-    others = [
-        one for one in facts.shapes if one.name not in {shape.name for shape in shapes} and _matrix(one)
-    ]
+    others = _other_matrices(facts, [shape.name for shape in shapes])
     side = _power_below(math.sqrt(FILLED * first.bytes / (2 * element)))
     if others:
         return (
             f"work in tiles of {side} x {side} elements, so that the lines of {text} and of "
             f"{', '.join(one.name for one in others)} stay in {first.name} until all of each is used"
         )
-    lines = int(FILLED * facts.caches[-1].bytes / facts.line_bytes)
+    # of a cache that others share a kernel may get little
+    held = facts.caches[min(1, len(facts.caches) - 1)]
+    lines = int(FILLED * held.bytes / facts.line_bytes)
     return (
-        f"exchange the loops, so that the innermost one runs along the rows of {text}; or take at most "
-        f"{lines:_} rows at a time, whose lines stay in {facts.caches[-1].name}"
+        f"exchange the loops, so that the innermost one runs along the rows of {text}; or, if that cannot be, "
+        f"take at most {lines:_} rows at a time, whose lines stay in {held.name}"
     )
+
+
+def exchangeable(facts: Facts, names: Collection[str]) -> bool:
+    """Return whether loops over these arrays can be exchanged without harm to another matrix."""
+    return not _other_matrices(facts, names)
+
+
+def _other_matrices(facts: Facts, names: Collection[str]) -> list[Shape]:
+    return [one for one in facts.shapes if one.name not in names and _matrix(one)]
 
 
 def _matrix(shape: Shape) -> bool:
