@@ -114,8 +114,8 @@ def kernels(library: LibrarySpec) -> tuple[KernelSpec, ...]:
             {"rows": 1_000_000, "cols": 16, "ld": 16},
             {"rows": 2_048, "cols": 8, "ld": 8},
         ),
-        # One column is 512 lines in as many pages: they fit L2 but for their sets, and of their addresses a core
-        # keeps the translations. Of thousands of rows those set the pace, with padding and without.
+        # One column is 512 lines in as many pages: they fit L2 but for their sets, and a core keeps the
+        # translations of their addresses. Of thousands of rows those set the pace, padded or not.
         walk(
             "column_walk_power_of_two",
             "column walk, power-of-two rows",

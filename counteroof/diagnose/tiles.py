@@ -142,8 +142,8 @@ def _interchange(facts: Facts, shapes: list[Shape], text: str) -> str:
     held = facts.caches[min(1, len(facts.caches) - 1)]
     lines = int(FILLED * held.bytes / facts.line_bytes)
     return (
-        f"exchange the loops, so that the innermost one runs along the rows of {text}; or, if that cannot be, "
-        f"take at most {lines:_} rows at a time, whose lines stay in {held.name}"
+        f"exchange the loops, so that the innermost one runs along the rows of {text}; or, if that cannot "
+        f"be, take at most {lines:_} rows at a time, whose lines stay in {held.name}"
     )
 
 
