@@ -26,11 +26,11 @@ def main() -> None:
         print(
             f"threads={threads!r}, {len(groups)} group of {', '.join(event.name for event in groups[0][0])}"
         )
-        readings = ffi.new("double *")
-        in_c = lib.regions_cost(times, readings)
-        print(f"{readings[0]:8.0f} ns  the counters read twice")
-        print(f"{in_c:8.0f} ns  a region in C")
-        print(f"{held(times):8.0f} ns  a region in Python, made before")
+        cost = ffi.new("struct regions_cost *")
+        in_c = lib.regions_cost(times, cost)
+        print(f"{cost.readings:8.0f} ns  the counters read twice")
+        print(f"{in_c:8.0f} ns  a region in C ({cost.begin:.0f} to begin it, {cost.end:.0f} to end it)")
+        print(f"{held(times):8.0f} ns  a region in Python, made before ({begun(times):.0f} to begin it)")
         print(f"{made(times):8.0f} ns  a region in Python, with counteroof.region(...)")
 
 
@@ -43,6 +43,17 @@ def held(times: int) -> float:
         with region:
             pass
         taken.append(perf_counter_ns() - start)
+    return statistics.median(taken)
+
+
+def begun(times: int) -> float:
+    """Return the median nanoseconds of beginning a region alone."""
+    region = counteroof.region("held")
+    taken = []
+    for _ in range(times):
+        start = perf_counter_ns()
+        with region:
+            taken.append(perf_counter_ns() - start)
     return statistics.median(taken)
 
 

@@ -179,9 +179,9 @@ def start():
 starter = threading.Thread(target=start); starter.start()
 number = lib.regions_find(b"ends")
 until = time.monotonic() + 1.0
-readings = ffi.new("double *")
+cost = ffi.new("struct regions_cost *")
 while time.monotonic() < until:
-    lib.regions_cost(2000, readings)
+    lib.regions_cost(2000, cost)
 go = False
 starter.join()
 one = counteroof.regions()["(cost of a region)"]
@@ -232,6 +232,36 @@ passed()
     assert len(inside) >= 2
     assert len(inside) % 2 == 0
     assert set(inside) <= {"read"}
+
+
+def test_what_a_region_costs_is_told_by_its_parts() -> None:
+    code = """
+import resource
+from counteroof.native import ffi, lib
+counteroof.region("made")
+cost = ffi.new("struct regions_cost *")
+both = lib.regions_cost(1000, cost)
+assert 0 < max(cost.begin, cost.end) <= both, (cost.begin, cost.end, both)
+assert 0 < cost.readings
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert {lib.regions_cost(0, cost) for _ in range(1_000_000)} == {-1}
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most)
+"""
+    assert int(python(HEAD + code)) < 4096  # KiB: nothing is left behind
+
+
+def test_the_cpu_time_of_a_region_is_in_seconds() -> None:
+    code = """
+import time
+for number in range(10):
+    with counteroof.region(str(number)):
+        until = time.thread_time() + 0.001
+        while time.thread_time() < until: pass
+for one in counteroof.regions().values():
+    print(one.cpu_seconds.value if one.cpu_seconds.value is not None else -1)
+"""
+    for seconds in map(float, python(HEAD + code).split()):
+        assert seconds == -1 or 0.0009 < seconds < 1
 
 
 def test_there_is_one_object_of_each_name() -> None:

@@ -172,29 +172,41 @@ static int ascending(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-double regions_cost(uint32_t times, double *readings)
+static double median(uint64_t *values, uint32_t count)
 {
-    uint64_t *region_took = calloc(times, 2 * sizeof *region_took), *reading_took = region_took + times;
-    if (!times || !region_took) return -1;
+    qsort(values, count, sizeof *values, ascending);
+    return (double)values[count / 2];
+}
+
+double regions_cost(uint32_t times, struct regions_cost *cost)
+{
+    if (!times) return -1;
+    uint64_t *taken = calloc(times, 4 * sizeof *taken);
     struct perf_reading *place = malloc((group_count + 1) * sizeof *place);
-    int region = regions_find("(cost of a region)");
-    for (uint32_t i = 0; place && i < times; i++) {
-        uint64_t start = now();
-        regions_begin(region);
-        regions_end(region);
-        region_took[i] = now() - start;
-        start = now();
-        read_all(place);
-        read_all(place);
-        reading_took[i] = now() - start;
+    double both = -1;
+    if (taken && place) {
+        uint64_t *begin = taken, *end = begin + times, *region_took = end + times, *readings = region_took + times;
+        int region = regions_find("(cost of a region)");
+        for (uint32_t i = 0; i < times; i++) {
+            uint64_t start = now();
+            regions_begin(region);
+            uint64_t middle = now();
+            regions_end(region);
+            uint64_t stop = now();
+            begin[i] = middle - start, end[i] = stop - middle, region_took[i] = stop - start;
+            start = now();
+            read_all(place);
+            read_all(place);
+            readings[i] = now() - start;
+        }
+        cost->begin = median(begin, times);
+        cost->end = median(end, times);
+        cost->readings = median(readings, times);
+        both = median(region_took, times);
     }
-    qsort(region_took, times, sizeof *region_took, ascending);
-    qsort(reading_took, times, sizeof *reading_took, ascending);
-    double took = place ? (double)region_took[times / 2] : -1;
-    *readings = (double)reading_took[times / 2];
     free(place);
-    free(region_took);
-    return took;
+    free(taken);
+    return both;
 }
 
 __attribute__((visibility("default"))) void counteroof_region_begin(const char *name)

@@ -19,6 +19,10 @@ uint64_t regions_calls(uint32_t region);
 uint64_t regions_failures(uint32_t region);
 double regions_seconds(uint32_t region);
 void regions_reading(uint32_t region, uint32_t group, struct perf_reading *reading);
-/* Nanoseconds of beginning and ending a region, the median of `times`; in `readings` those of reading the groups twice,
-   which is what a region cannot do without. -1 without memory. */
-double regions_cost(uint32_t times, double *readings);
+/* Nanoseconds, medians: of beginning a region, of ending one, and of reading the groups twice, which is what a region
+   cannot do without. */
+struct regions_cost {
+    double begin, end, readings;
+};
+/* Begins and ends a region so many times; nanoseconds of both together, the median. -1 without memory, or for no times. */
+double regions_cost(uint32_t times, struct regions_cost *cost);
