@@ -67,8 +67,8 @@ class ArrayResult:
     """What one array moved in one call.
 
     ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
-    the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB; ``None`` if not
-    known.
+    the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB, ``evaded_bytes``
+    what was written whole and not read for it; ``None`` if not known.
     """
 
     name: str
@@ -79,6 +79,7 @@ class ArrayResult:
     line_utilisation: float | None = None
     refetches: int | None = None
     huge_pages: bool | None = None
+    evaded_bytes: int | None = None
 
     @classmethod
     def of(cls, traffic: ArrayTraffic, line_bytes: int | None) -> ArrayResult:
@@ -93,6 +94,7 @@ class ArrayResult:
             line_utilisation=_utilisation(traffic),
             refetches=again // line_bytes if line_bytes else None,
             huge_pages=traffic.huge_pages,
+            evaded_bytes=traffic.evaded_bytes,
         )
 
 

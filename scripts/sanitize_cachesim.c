@@ -55,7 +55,12 @@ static struct cachesim *hierarchy(uint64_t seed)
                                            .policy = policy(ways, sets)};
     }
     struct cachesim *divided = below(2) ? cachesim_new(level, levels, line, seed, 2) : NULL; /* NULL too if it cannot be */
-    return divided ? divided : cachesim_new(level, levels, line, seed, 1);
+    struct cachesim *sim = divided ? divided : cachesim_new(level, levels, line, seed, 1);
+    if (sim && below(2))
+        cachesim_set_evasion(sim, below(2) ? 65536 : (uint32_t)below(65536));
+    if (sim)
+        cachesim_set_masked(sim, (uint32_t)below(2));
+    return sim;
 }
 
 static void some_requests(struct cachesim *sim, uint64_t base)
@@ -96,9 +101,10 @@ static int adds_up(struct cachesim *sim)
         sum.again_capacity_lines += of.again_capacity_lines;
         sum.again_conflict_lines += of.again_conflict_lines;
         sum.touched_bytes += of.touched_bytes;
+        sum.evaded_lines += of.evaded_lines;
     }
     return sum.read_lines == totals.memory.read_lines && sum.write_lines == totals.memory.write_lines &&
-           sum.touched_bytes == totals.memory.touched_bytes &&
+           sum.touched_bytes == totals.memory.touched_bytes && sum.evaded_lines == totals.memory.evaded_lines &&
            sum.read_lines - sum.unique_read_lines == sum.again_capacity_lines + sum.again_conflict_lines;
 }
 

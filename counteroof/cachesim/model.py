@@ -15,7 +15,7 @@ import numpy as np
 
 from ..count.base import ArrayTraffic, Count, FalseSharing, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
-from ..machine.model import CacheLevel, Policy
+from ..machine.model import CacheLevel, Policy, Stores
 from ..native import ffi, lib
 
 PAGE = 4096
@@ -77,6 +77,8 @@ class Totals:
     """The part of ``dram_write_bytes`` that went around the caches."""
     partial_bytes: int
     """The part of ``non_temporal_bytes`` in lines that were not written whole, so cost a read as well."""
+    evaded_bytes: int
+    """Lines that stores wrote whole and that were not read for it."""
     transferred_bytes: int
     """Lines that came from another core's caches instead of memory."""
     pages: int
@@ -117,6 +119,8 @@ class CacheModel:
         First to last level, as in ``Machine.caches``.
     seed
         Places the physical pages.
+    stores
+        What stores cost beyond the lines that they write.
     parts
         Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or
         what :func:`parts_of` allows.
@@ -127,7 +131,14 @@ class CacheModel:
         The geometry cannot be simulated; the text names the level.
     """
 
-    def __init__(self, caches: Sequence[CacheLevel], *, seed: int = SEED, parts: int = 1) -> None:
+    def __init__(
+        self,
+        caches: Sequence[CacheLevel],
+        *,
+        seed: int = SEED,
+        parts: int = 1,
+        stores: Stores = Stores(),  # noqa: B008 (it is frozen)
+    ) -> None:
         _check(caches)
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
@@ -155,6 +166,8 @@ class CacheModel:
             raise CounteroofError(f"the cache model could not be {what}")
         self.pointer: Any = ffi.gc(pointer, lib.cachesim_free)
         """``struct cachesim *`` for C callers; valid as long as this object lives."""
+        lib.cachesim_set_evasion(self.pointer, round(stores.evaded * _ONE))
+        lib.cachesim_set_masked(self.pointer, stores.partial == "masked")
 
     def add_array(self, name: str, start: int, nbytes: int, *, huge_pages: bool = False) -> int:
         """Register an address range whose traffic is wanted apart; return its id."""
@@ -261,6 +274,7 @@ class CacheModel:
             write_allocate_bytes=raw.memory.write_allocate_lines * line,
             non_temporal_bytes=raw.non_temporal_lines * line,
             partial_bytes=raw.partial_lines * line,
+            evaded_bytes=raw.memory.evaded_lines * line,
             transferred_bytes=raw.transfers * line,
             pages=raw.pages,
         )
@@ -336,6 +350,7 @@ class CacheModel:
             unused_bytes=raw.unused_bytes,
             again_capacity_bytes=raw.again_capacity_lines * line,
             again_conflict_bytes=raw.again_conflict_lines * line,
+            evaded_bytes=raw.evaded_lines * line,
         )
 
 

@@ -10,7 +10,7 @@ import click
 
 from .. import here, units
 from ..machine import replacement
-from ..machine.model import Ceiling, Machine
+from ..machine.model import Ceiling, Machine, Stores
 from . import _progress
 
 
@@ -71,6 +71,7 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
         size = units.binary_bytes(cache.bytes)
         how = f"{cache.fill}{hashed}, {replaced}, {shared}"
         lines.append(f"{cache.name}: {size}, {cache.ways} ways, {how} ({cache.source})")
+    lines.append(f"stores: {stores_text(machine.stores)} ({machine.stores.source})")
     if machine.ceilings:
         count = len(machine.ceilings)
         lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")
@@ -83,6 +84,19 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
     if ceilings:
         lines += [*_clocks(machine), *_access(machine)]
     return [*lines, *(f"note: {note}" for note in machine.notes)]
+
+
+def stores_text(stores: Stores) -> str:
+    """Return what stores cost, as the cache model has it."""
+    spared = {
+        "none": "a line is read before it is written",
+        "under load": "a line written whole is spared the read only under load",
+        "always": "a line written whole is spared the read",
+    }[stores.evasion]
+    if stores.evasion != "none":
+        spared += f" (modelled: of {stores.evaded:.0%})"
+    partial = "a read" if stores.partial == "read" else "a masked write"
+    return f"{spared}; a non-temporal one in part costs {partial}"
 
 
 def _doubt(ceiling: Ceiling) -> str:

@@ -94,6 +94,8 @@ class ArrayTraffic:
     ``None``: unknown."""
     again_conflict_bytes: int | None = None
     """Lines read again in the call that it would have kept; ``None``: unknown."""
+    evaded_bytes: int | None = None
+    """Lines that stores wrote whole and that were not read for it, each time; ``None``: unknown."""
     huge_pages: bool | None = None
     """Whether it lies on pages of 2 MiB, as far as these go; ``None``: unknown."""
 

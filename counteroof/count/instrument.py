@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..cachesim.model import CacheModel, Totals
     from ..cachesim.options import FrameSource, ModelOptions
     from ..instrument.translate import Detail
-    from ..machine.model import Machine
+    from ..machine.model import Machine, Stores
     from ..run.prepare import PreparedCall
 
 NAME = "instrument"
@@ -71,7 +71,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     if detail != "flops":
         from ..cachesim.model import CacheModel, parts_of
 
-        model = CacheModel(machine.caches, parts=parts_of(machine.caches))
+        model = CacheModel(machine.caches, parts=parts_of(machine.caches), stores=machine.stores)
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
         frames = _placed(prepared, model, asked.frames)
@@ -291,6 +291,7 @@ def _measurement(
                 for c in machine.caches
             )
         )
+        notes += _stores(machine.stores, seen.totals)
         notes += _false_sharing(seen.false_sharing)
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
@@ -320,6 +321,26 @@ def _measurement(
         hardware_flops=counted.hardware_flops,
         **traffic,
     )
+
+
+def _stores(stores: Stores, totals: Totals) -> list[str]:
+    """Say what was assumed of stores, where that is not what most processors do or made a difference."""
+    notes = []
+    if stores.evasion != "none":
+        share = "no" if not stores.evaded else "a" if stores.evaded == 1 else f"for {stores.evaded:.0%} a"
+        rest = ", though this processor spares some while memory is busy" if not stores.evaded else ""
+        notes.append(
+            f"write-allocate evasion: {share} line written whole is spared the read{rest}"
+            f" ({stores.evasion}; {stores.source})"
+        )
+    if totals.partial_bytes:
+        cost = "a read of the rest" if stores.partial == "read" else "a masked write and no read"
+        lines = totals.partial_bytes // totals.line_bytes
+        notes.append(
+            f"non-temporal stores left {lines} lines partly filled, each of which costs {cost}"
+            f" ({stores.source})"
+        )
+    return notes
 
 
 def _false_sharing(arrays: tuple[FalseSharing, ...]) -> list[str]:

@@ -19,6 +19,11 @@ A hand-written file asks "what would these kernels move on that machine?" and ho
     slices = 20              # parts picked by a hash of all address bits; 1 if left out
     policy = "qlru"          # lru if left out; or { name = "qlru", near = 0.5 }, see replacement.py
 
+    [stores]
+    evasion = "always"       # lines written whole are not read: none (if left out), under load, always
+    evaded = 0.5             # share of them that the model spares; if left out 1 of always and 0 under load
+    partial = "masked"       # what a partly filled write-combining buffer costs: read (if left out) or masked
+
 ``line_bytes`` (64 if left out) stands at the top. The same keys in JSON will do.
 """
 
@@ -33,9 +38,10 @@ from typing import Any
 from .. import jsonio, units
 from ..errors import BadInput, MachineFileError, Problem
 from . import replacement, store, topology
-from .model import CacheLevel, Fill, Machine
+from .model import CacheLevel, Evasion, Fill, Machine, Partial, Stores
 
-_TOP_KEYS = ("name", "line_bytes", "cache")
+_TOP_KEYS = ("name", "line_bytes", "cache", "stores")
+_STORE_KEYS = ("evasion", "evaded", "partial")
 _CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed", "slices", "policy")
 
 
@@ -53,14 +59,21 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     data = read_table(path, "machine file")
     if isinstance(data, dict) and "schema" in data:
         return store.from_json(data, str(path)).machine
-    name, caches = caches_from(data, str(path))
+    problems: list[Problem] = []
+    stores = _stores(data, str(path), problems)
+    try:
+        name, caches = caches_from(data, str(path))
+    except MachineFileError as error:
+        problems += error.problems
+    if problems:
+        raise MachineFileError(problems)
     if here is None:
         here = topology.detect(caches=caches)
     note = (
         f"the caches are those of {name} from {path}, not this machine's: bytes are what that machine would "
         "move, times and ceilings are of this one"
     )
-    return dataclasses.replace(here, caches=caches, notes=(*here.notes, note))
+    return dataclasses.replace(here, caches=caches, stores=stores, notes=(*here.notes, note))
 
 
 def read_table(path: Path, what: str) -> object:
@@ -113,6 +126,37 @@ def caches_from(data: object, where: str) -> tuple[str, tuple[CacheLevel, ...]]:
     if problems:
         raise MachineFileError(problems)
     return name, caches
+
+
+def _stores(data: object, where: str, problems: list[Problem]) -> Stores:
+    """Return what hand-written ``data`` says of stores; what most processors do where it says nothing."""
+    entry = data.get("stores", {}) if isinstance(data, dict) else {}
+    at = f"{where}: stores"
+    if not isinstance(entry, dict):
+        problems.append(Problem(at, jsonio.shown(entry), "a table"))
+        return Stores()
+    before = len(problems)
+    _unknown(entry, _STORE_KEYS, at, problems)
+    evasion = _word(entry, "evasion", Evasion, at, problems)
+    partial = _word(entry, "partial", Partial, at, problems)
+    evaded = entry.get("evaded", 1.0 if evasion == "always" else 0.0)
+    if type(evaded) not in (int, float) or not 0 <= evaded <= 1:
+        problems.append(Problem(f"{at}.evaded", jsonio.shown(evaded), "a share of 0 to 1"))
+    elif evaded and evasion == "none":
+        expected = "0, or an evasion of 'always' or 'under load'"
+        problems.append(Problem(f"{at}.evaded", jsonio.shown(evaded), expected))
+    if len(problems) > before:
+        return Stores()
+    return Stores(evasion, float(evaded), partial, where if entry else f"{where} says nothing of stores")
+
+
+def _word(entry: dict[str, Any], key: str, words: Any, where: str, problems: list[Problem]) -> Any:
+    """Return one of the words of a literal type, the first if the key is missing."""
+    allowed = typing.get_args(words)
+    value = _get(entry, key, str, allowed[0], where, problems)
+    if value not in allowed:
+        problems.append(Problem(f"{where}.{key}", repr(value), "one of " + ", ".join(map(repr, allowed))))
+    return value
 
 
 def _cache(entry: object, line: int, where: str, problems: list[Problem]) -> tuple[int, CacheLevel] | None:

@@ -11,6 +11,8 @@ NOT_MEASURED = "not measured"
 Fill = Literal["inclusive", "non-inclusive", "victim"]
 PolicyKind = Literal["lru", "plru", "random", "rrip", "adaptive"]
 Aging = Literal["when needed", "at once", "of others", "by one"]
+Evasion = Literal["none", "under load", "always"]
+Partial = Literal["read", "masked"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,36 @@ class CacheLevel:
     source: str
     policy: Policy = Policy()
     slices: int = 1
+
+
+@dataclass(frozen=True)
+class Stores:
+    """What stores cost beyond the lines that they write.
+
+    Attributes
+    ----------
+    evasion
+        Whether a line that stores write whole is spared the read before (write-allocate): ``none``,
+        ``always``, or ``under load``, only while memory is busy.
+    evaded
+        The share of such lines, 0 to 1, of which the cache model spares the read: 0 of ``none``.
+    partial
+        What a write-combining buffer costs that non-temporal stores leave partly filled: the line is ``read``
+        to fill in the rest, or memory takes a ``masked`` write.
+    source
+        Where this comes from, and what is assumed.
+    """
+
+    evasion: Evasion = "none"
+    evaded: float = 0.0
+    partial: Partial = "read"
+    source: str = "assumed"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.evaded <= 1:
+            raise ValueError(f"evaded {self.evaded:g} is a share of 0 to 1")
+        if self.evaded and self.evasion == "none":
+            raise ValueError(f"evaded {self.evaded:g}, but with evasion 'none' no read is spared")
 
 
 @dataclass(frozen=True)
@@ -222,6 +254,7 @@ class Machine:
     access: tuple[Ceiling, ...] = ()
     """What other ways to memory reach: random lines, strides, small pages, remote nodes, other numbers of
     threads. Nothing is held against these."""
+    stores: Stores = Stores()
 
     def measured_bytes(self, cache: CacheLevel) -> int | None:
         """Return the measured capacity of a cache if it is less than the nominal one, else ``None``."""

@@ -15,13 +15,12 @@ from typing import Any, Literal
 from .. import jsonio
 from ..errors import MachineFileError, Problem
 from . import replacement
-from .model import Fill, Policy
+from .model import Evasion, Fill, Partial, Policy, Stores
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "machines"
 GENERIC = "generic.toml"
 
 Known = Literal["measured", "published", "assumed"]
-Evasion = Literal["none", "under load", "always"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,15 @@ class EvasionFact:
     source: str
 
 
+@dataclass(frozen=True)
+class PartialFact:
+    """What a partly filled write-combining buffer costs."""
+
+    value: Partial
+    known: Known
+    source: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Microarchitecture:
     """What is known of one microarchitecture; ``None`` is what its entry does not say.
@@ -92,6 +100,7 @@ class Microarchitecture:
     l3_hashed: HashFact | None = None
     l3_policy: PolicyFact | None = None
     write_allocate_evasion: EvasionFact | None = None
+    partial_lines: PartialFact | None = None
 
     def fits(self, identity: Identity) -> bool:
         """Whether a processor of a fitting vendor is one of these."""
@@ -106,9 +115,16 @@ class Microarchitecture:
             model in self.models or any(first <= model <= last for first, last in self.model_ranges)
         )
 
-    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | PolicyFact | EvasionFact]]:
+    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | PolicyFact | EvasionFact | PartialFact]]:
         """Give the names and facts of what the entry says."""
-        for name in ("l2_fill", "l3_fill", "l3_hashed", "l3_policy", "write_allocate_evasion"):
+        for name in (
+            "l2_fill",
+            "l3_fill",
+            "l3_hashed",
+            "l3_policy",
+            "write_allocate_evasion",
+            "partial_lines",
+        ):
             fact = getattr(self, name)
             if fact is not None:
                 yield name, fact
@@ -235,12 +251,21 @@ def replaced(identity: Identity, level: int) -> tuple[Policy, str]:
     return found, f"{replacement.text(found)} {fact.known}{name}"
 
 
-def write_allocate_evasion(identity: Identity) -> tuple[Evasion, str]:
-    """Return whether stores of whole lines spare the read of the line, and how that is known."""
-    entry = microarchitecture(identity)
-    if entry and entry.write_allocate_evasion:
-        fact = entry.write_allocate_evasion
-        return fact.value, f"write-allocate evasion {fact.known} for {entry.name}"
-    usual = generic().write_allocate_evasion
-    assert usual is not None
-    return usual.value, f"write-allocate evasion {usual.known}"
+def stores(identity: Identity) -> Stores:
+    """Return what stores cost beyond the lines that they write, with how that is known in ``source``.
+
+    Evasion under load spares nothing in the model, which does not know the load: it depends on how busy
+    memory is and on how long the runs of stores are (Laukemann et al., IPDPS 2024).
+    """
+    entry = microarchitecture(identity) or generic()
+    usual = generic()
+    evasion = entry.write_allocate_evasion or usual.write_allocate_evasion
+    partial = entry.partial_lines or usual.partial_lines
+    assert evasion is not None  # a test says so of the file
+    assert partial is not None
+    known = [
+        f"{what} {fact.known}" + ("" if fact in (of for _, of in usual.facts()) else f" for {entry.name}")
+        for what, fact in (("write-allocate evasion", evasion), ("partly filled lines", partial))
+    ]
+    share = 1.0 if evasion.value == "always" else 0.0
+    return Stores(evasion.value, share, partial.value, "; ".join(known))

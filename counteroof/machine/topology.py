@@ -98,6 +98,7 @@ def detect(
         notes=(*notes, *_limits(tree, online, usable)),
         nominal_hz=stated[0],
         maximum_hz=stated[1],
+        stores=policy.stores(identity),
     )
 
 

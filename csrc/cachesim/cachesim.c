@@ -76,6 +76,7 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
     sim->part_bits = part_bits;
     sim->part_mask = (1u << part_bits) - 1;
     sim->part = part;
+    sim->random = seed + CS_MAX_LEVELS * (UINT64_C(64) + part); /* the levels have the numbers before */
     int failed = part_bits && line_bytes != 64;
     for (uint32_t k = 0; k < count; k++) {
         failed |= level_init(&sim->level[k], &levels[k], sim->line_bits, seed + k + CS_MAX_LEVELS * part) ||
@@ -112,6 +113,21 @@ struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t coun
         }
     }
     return first;
+}
+
+int cachesim_set_evasion(struct cachesim *sim, uint32_t share)
+{
+    if (share > 1u << 16)
+        return -1;
+    for (; sim; sim = sim->next)
+        sim->evades = share;
+    return 0;
+}
+
+void cachesim_set_masked(struct cachesim *sim, uint32_t masked)
+{
+    for (; sim; sim = sim->next)
+        sim->masked = masked;
 }
 
 void cachesim_free(struct cachesim *sim)
@@ -233,11 +249,11 @@ void cachesim_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, cons
 
 static void reset_part(struct cachesim *sim)
 {
-    cs_combine_drain(sim);
+    cs_settle(sim);
     for (uint32_t k = 0; k < sim->levels; k++)
         sim->level[k].misses = sim->level[k].down = 0;
     sim->asked = sim->transfers = 0;
-    sim->non_temporal_lines = sim->partial_lines = 0;
+    sim->non_temporal_lines = sim->partial_lines = sim->evaded_lines = 0;
     cs_pages_reset(sim);
     cs_origins_reset(sim);
     cs_cores_reset(sim);
@@ -260,7 +276,7 @@ static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_w
 
 static void flush_part(struct cachesim *sim, uint32_t count_writebacks)
 {
-    cs_combine_drain(sim);
+    cs_settle(sim);
     uint32_t at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++) {
         cs_core(sim, core);
@@ -289,18 +305,19 @@ static void add_traffic(struct cachesim_traffic *to, const struct cachesim_traff
     to->write_allocate_lines += of->write_allocate_lines;
     to->again_capacity_lines += of->again_capacity_lines;
     to->again_conflict_lines += of->again_conflict_lines;
+    to->evaded_lines += of->evaded_lines;
 }
 
 static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
 {
-    cs_combine_drain(sim);
+    cs_settle(sim);
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
         /* a level is asked for what the one above misses */
         uint64_t asked = k ? sim->level[k - 1].misses : sim->asked;
         totals->level[k].hits += asked - level->misses;
         totals->level[k].misses += level->misses;
-        totals->level[k].up_lines += level->misses;
+        totals->level[k].up_lines += level->misses - sim->evaded_lines;
         totals->level[k].down_lines += level->down;
     }
     for (uint32_t i = 0; i <= sim->array_count; i++)
@@ -329,7 +346,7 @@ int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffi
         return -1;
     memset(traffic, 0, sizeof *traffic);
     for (; sim; sim = sim->next) {
-        cs_combine_drain(sim);
+        cs_settle(sim);
         add_traffic(traffic, &sim->traffic[id + 1]->count);
         cs_distinct(sim, id, traffic);
     }

@@ -19,7 +19,8 @@
  *   being read; copies of it in the caches are dropped. A buffer that has to close while partly filled costs one line
  *   read and one line written (the controller's "underfill read"), unless the caches held the line dirty. A buffer closes
  *   when it is full, when an eleventh line needs one, when an ordinary access touches its line, on kind 6, and whenever
- *   totals are read or reset.
+ *   totals are read or reset. With cachesim_set_masked the rest is not read: memory takes the part that was written.
+ * - Write-allocate evasion, if cachesim_set_evasion asks for it: see there.
  * - A prefetch (kind 3) brings a line in like a load. A flush (kind 4) writes a line back and removes it everywhere.
  *
  * - Several cores: levels not marked as shared exist once a core. A core that stores to a line takes it away from the others;
@@ -67,7 +68,7 @@ struct cachesim_level {
 
 struct cachesim_level_totals {
     uint64_t hits, misses;
-    uint64_t up_lines;   /* lines that came up to this level from below, or through it on the way up */
+    uint64_t up_lines;   /* lines that came up to this level from below, or through it on the way up; evaded ones did not */
     uint64_t down_lines; /* lines written back, or handed to a victim cache, from this level to the next or to memory */
 };
 
@@ -83,6 +84,7 @@ struct cachesim_traffic {
     /* distinct lines the program touched, wherever they were */
     uint64_t loaded_lines; /* a load came first */
     uint64_t stored_lines;
+    uint64_t evaded_lines;  /* lines stored to in whole that were not read for it, see cachesim_set_evasion */
     uint64_t touched_bytes; /* distinct bytes loaded or stored */
     /* of loaded_lines and of stored_lines: bytes that the program did not touch; of a line in both, twice */
     uint64_t unused_bytes;
@@ -105,8 +107,8 @@ struct cachesim_totals {
  * parts, a power of two: lines are dealt out to so many models by the lowest bits of their number, and each can be fed by a
  * thread of its own. Where sets are chosen by these bits too, as in caches they are, lines of different parts have never
  * anything to do with each other, and counts are those of one model, but for these: the fully associative cache beside the
- * levels and the write-combining buffers exist once a part, the former divided by their number, a page outside of all
- * arrays has a frame for each part, and policies draw random numbers and have their duels in each part for itself. NULL if a level has fewer sets in a row than there are parts, or lines are not of 64 bytes.
+ * levels, the write-combining buffers and the trackers of whole lines exist once a part, the former divided by their number, a page outside of all
+ * arrays has a frame for each part, and random numbers are drawn and duels fought in each part for itself. NULL if a level has fewer sets in a row than there are parts, or lines are not of 64 bytes.
  */
 struct cachesim *cachesim_new(const struct cachesim_level *levels, uint32_t count, uint32_t line_bytes, uint64_t seed,
                               uint32_t parts);
@@ -124,6 +126,23 @@ int cachesim_add_array(struct cachesim *, uint64_t start, uint64_t bytes, uint32
  * block that lies wholly inside sits in one 2 MiB frame. 0, or -1 if there are too many or memory is short.
  */
 int cachesim_place(struct cachesim *, uint64_t start, uint64_t bytes, const uint64_t *frames);
+
+/*
+ * Write-allocate evasion; to be set before the first access. `share`: so many of 65536 lines that are written whole are not
+ * read from memory, at random from the seed; 0, as without this call, to 65536, else -1 is returned.
+ *
+ * When a store misses and no cache has its line, nothing is read yet: the store opens one of 10 trackers of its core, which
+ * keeps the bytes written. As long as it is open the line is in no cache, has counted one miss in each level, and further
+ * stores of that core to it count as hits of level 1. The line is whole when all its bytes have been written; then the
+ * tracker closes, and the read is spared or, by the share, not. Before that it closes with a read when the core loads or
+ * prefetches anything of the line, when another core accesses it, at a non-temporal store to it or a flush, when an eleventh
+ * line needs a tracker (the one not stored to for longest closes), and whenever totals are read or reset. On closing, the
+ * line is taken in by level 1, dirty, and by the levels that a miss fills. A read counts for the store that opened it.
+ */
+int cachesim_set_evasion(struct cachesim *, uint32_t share);
+
+/* Whether memory takes part of a line (a masked write), so that a write-combining buffer closes without a read; 0 at first. */
+void cachesim_set_masked(struct cachesim *, uint32_t masked);
 
 /* kind: 0 load, 1 store, 2 non-temporal store, 3 prefetch, 4 flush, 5 update (load then store), 6 fence (address ignored) */
 void cachesim_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);

@@ -11,7 +11,8 @@ static void close_buffer(struct cachesim *sim, struct cs_combiner *buffer)
     if (bytes < 1u << sim->line_bits && !buffer->whole) {
         uint32_t origin = sim->origin;
         sim->origin = buffer->origin;
-        cs_memory_read(sim, cs_page_of(sim, buffer->line), buffer->line, 1, 0);
+        if (!sim->masked)
+            cs_memory_read(sim, cs_page_of(sim, buffer->line), buffer->line, 1, 0);
         sim->origin = origin;
         sim->partial_lines++;
     }
@@ -33,6 +34,8 @@ static struct cs_combiner *open_buffer(struct cachesim *sim, uint32_t line)
     }
     if (chosen->line != 0)
         close_buffer(sim, chosen);
+    if (sim->trackers)
+        cs_evade_close_line(sim, line);
     memset(chosen->mask, 0, sizeof chosen->mask);
     cs_page_of(sim, line)->stored |= UINT64_C(1) << cs_in_page(sim, line);
     chosen->whole = sim->do_->remove(sim, line, 0);

@@ -154,6 +154,11 @@ static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_pa
     return 0;
 }
 
+static INLINE void admit_4(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+{
+    (void)sim, (void)line, (void)page;
+}
+
 #define K 3
 #include "level.h"
 #define K 2
@@ -172,10 +177,38 @@ static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
         cs_origin_dirtied(sim, line);
 }
 
+/* The levels take in a line that a store missed, see cachesim_set_evasion. */
+static NOINLINE void admit(struct cachesim *sim, uint32_t line)
+{
+    const struct cs_page *page = cs_page_of(sim, line);
+    admit_1(sim, line, page);
+    uint32_t victim = set_takes(sim, 0, tags_of(sim, 0, page, line), line | CS_DIRTY);
+    if (victim)
+        evicted_0(sim, victim);
+    sim->removals++; /* level 1 changes and no miss is counted */
+}
+
+/* A store that misses level 1 opens a tracker, unless a cache has the line; returns whether it did. */
+static NOINLINE int tracks(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+{
+    for (uint32_t k = 1; k < LEVELS; k++)
+        if (set_find(tags_of(sim, k, page, line), BLOCKS(k), line) >= 0)
+            return 0;
+    for (uint32_t k = 1; k < LEVELS; k++) {
+        sim->level[k].misses++;
+        if (sim->level[k].duellers)
+            cs_duel_missed(&sim->level[k], tags_of(sim, k, page, line));
+    }
+    cs_evade_open(sim, line, cs_recency_ask(sim, line));
+    return 1;
+}
+
 /* A call: it is long, and asked for in many places. */
 static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
     struct cs_page *page = cs_page_of(sim, line);
+    if (__builtin_expect(sim->trackers, 0) && cs_evade_meets(sim, line, store))
+        return;
     sim->level[0].misses++;
     if (!SHAPE && __builtin_expect(sim->level[0].duellers, 0))
         cs_duel_missed(&sim->level[0], tags);
@@ -184,6 +217,8 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
         cs_combine_close_line(sim, line);
     if (__builtin_expect(cs_others(sim, page), 0))
         cs_snoop(sim, line, store);
+    if (__builtin_expect(sim->evades, 0) && store && tracks(sim, line, page))
+        return;
     uint32_t dirty = fetch_1(sim, line, page, store);
     if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)
         cs_origin_dirtied(sim, line);
@@ -245,6 +280,10 @@ static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t 
 {
     uint32_t label = cs_label(sim, address >> CS_PAGE_BITS);
     uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
+    if (__builtin_expect(sim->evades, 0)) {
+        sim->offset = address & (SIZE - 1);
+        sim->size = bytes;
+    }
     if (kind != CS_PREFETCH) {
         uint64_t *chunk = sim->touched + cs_chunk(sim, label, address >> 6 & 63);
         uint64_t bit = UINT64_C(1) << IN_PAGE(line);
@@ -311,6 +350,8 @@ static NOINLINE void access_odd(struct cachesim *sim, uint64_t address, uint32_t
         }
         if (kind == CS_FLUSH) {
             uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
+            if (sim->trackers)
+                cs_evade_close_line(sim, line);
             if (sim->combiners)
                 cs_combine_close_line(sim, line);
             remove_everywhere(sim, line, 1);
@@ -337,4 +378,4 @@ static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t
 #include "requests.h"
 #include "loop.h"
 
-const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down};
+const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down, admit};

@@ -123,6 +123,16 @@ struct cs_combiner {
     uint32_t origin;  /* number of the store that opened it */
 };
 
+/* A line that a store missed and that was not read yet, see cachesim_set_evasion. */
+#define CS_TRACKERS 10u
+struct cs_tracker {
+    uint32_t line;    /* 0 if free */
+    uint32_t kept;    /* a fully associative cache would have had it */
+    uint32_t origin;  /* number of the store that opened it */
+    uint64_t mask[4]; /* bytes written */
+    uint64_t used;    /* time of the last store */
+};
+
 /*
  * A fully associative cache with true LRU, beside the real ones: would it have kept a line that is read from memory again?
  * Asks are written down in a ring; a line's last place in it says whether it is among the youngest `room` distinct lines.
@@ -138,6 +148,7 @@ struct cs_core {
     uint32_t *tags[CS_MAX_LEVELS]; /* of the private levels */
     uint64_t (*state[CS_MAX_LEVELS])[2];
     uint64_t *touched;             /* [labels][CS_CHUNKS]: bytes it touched in this window */
+    struct cs_tracker tracker[CS_TRACKERS];
 };
 
 /* A line that moved between cores. */
@@ -186,6 +197,12 @@ struct cachesim {
 
     struct cs_combiner combiner[CS_COMBINERS];
     uint32_t combiners; /* open ones */
+    uint32_t masked;       /* memory takes parts of lines */
+    uint32_t evades;       /* not 0: whole lines are tracked, and so many of 65536 spared the read */
+    uint32_t trackers;     /* open ones, of all cores */
+    uint32_t offset, size; /* if it evades: the bytes of a line that the access at work is to */
+    uint64_t random;       /* for which of the whole lines are spared */
+    uint64_t evaded_lines;
     struct cs_origins *origins; /* NULL if nobody asked */
     uint64_t clock;
     uint64_t non_temporal_lines, partial_lines, transfers;
@@ -200,6 +217,7 @@ struct cs_operations {
     /* takes a line out of every level; returns 1 if a copy was dirty and write_back was asked: memory has been written */
     uint32_t (*remove)(struct cachesim *, uint32_t line, uint32_t write_back);
     void (*put)(struct cachesim *, uint32_t tag); /* the first shared level, or memory, gets a line from above */
+    void (*admit)(struct cachesim *, uint32_t line); /* a line that was not fetched is taken in as one that was, dirty */
 };
 
 /*
@@ -256,10 +274,15 @@ uint32_t cs_takes_near(struct cs_level *, const uint32_t *tags); /* how the next
 void cs_duel_missed(struct cs_level *, const uint32_t *tags);
 extern const struct cs_policy cs_tree, cs_random, cs_rrip;
 
-static inline uint32_t cs_draw(struct cs_level *level) /* 32 random bits */
+static inline uint32_t cs_drawn(uint64_t *state) /* 32 random bits */
 {
-    level->random = level->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-    return (uint32_t)(level->random >> 32);
+    *state = *state * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+    return (uint32_t)(*state >> 32);
+}
+
+static inline uint32_t cs_draw(struct cs_level *level)
+{
+    return cs_drawn(&level->random);
 }
 
 /* recency.c */
@@ -291,6 +314,19 @@ void cs_origin_dirtied(struct cachesim *, uint32_t line);
 void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */
 void cs_combine_close_line(struct cachesim *, uint32_t line);
 void cs_combine_drain(struct cachesim *);
+
+/* evade.c: lines that may be written whole */
+int cs_evade_meets(struct cachesim *, uint32_t line, uint32_t store); /* level 1 lacks it; 1 if the access is done with */
+void cs_evade_open(struct cachesim *, uint32_t line, uint32_t kept);
+void cs_evade_close_line(struct cachesim *, uint32_t line); /* of any core */
+void cs_evade_drain(struct cachesim *);
+
+/* Somebody wants to know the traffic: what waits for its line to be whole waits no longer. */
+static inline void cs_settle(struct cachesim *sim)
+{
+    cs_evade_drain(sim);
+    cs_combine_drain(sim);
+}
 
 static inline uint32_t cs_scramble(const struct cs_scramble *s, uint32_t x)
 {

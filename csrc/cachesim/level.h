@@ -105,6 +105,16 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
     HERE(insert)(sim, tags, line | dirty);
     return 0;
 }
+
+/* A line comes up to the core without having been fetched: the levels that misses fill take it in, the last one first. */
+static INLINE void HERE(admit)(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+{
+    if (LEVELS <= K)
+        return;
+    BELOW(admit)(sim, line, page);
+    if (sim->level[K].fill != CS_VICTIM)
+        HERE(insert_call)(sim, tags_of(sim, K, page, line), line);
+}
 #endif
 
 #undef K

@@ -252,7 +252,7 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
             next = s->next < next ? s->next : next;
         }
         now++;
-        if (next > now && ((lines <= ways && sim->removals == removals && ordinary) || sim->level[0].misses == misses))
+        if (next > now && sim->removals == removals && ((lines <= ways && ordinary) || sim->level[0].misses == misses))
             now = next;
     }
 }
@@ -302,8 +302,10 @@ static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n
 static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
                           const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
-    uint32_t origin = sim->origin;
-    if (!n || n > MAX_STREAMS || count < 3 || !IN_ORDER(0)) {
+    uint32_t origin = sim->origin, stores = 0;
+    for (uint32_t i = 0; sim->evades && i < n; i++)
+        stores |= kind[i] == CS_STORE || kind[i] == CS_UPDATE;
+    if (!n || n > MAX_STREAMS || count < 3 || !IN_ORDER(0) || stores) {
         for (uint64_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < n; i++) {
                 sim->origin = origin + i;

@@ -120,7 +120,7 @@ uint32_t cachesim_origins(struct cachesim *sim, uint32_t first, uint32_t n, uint
     memset(write_lines, 0, n * sizeof *write_lines);
     for (; sim && sim->origins; sim = sim->next) {
         const struct cs_origins *origins = sim->origins;
-        cs_combine_drain(sim);
+        cs_settle(sim);
         for (uint32_t i = 0; i < n && i < origins->count && first < origins->count - i; i++) {
             read_lines[i] += origins->of[first + i].read;
             write_lines[i] += origins->of[first + i].written;

@@ -67,10 +67,11 @@ static NOINLINE void requests_ahead(struct cachesim *sim, const struct cachesim_
 static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
 {
     uint64_t before = CS_NONE, asked = 0, *chunk = NULL;
+    uint32_t most = sim->evades ? CS_LOAD : CS_STORE; /* trackers need the bytes of stores, and loads behind them close some */
     for (const struct cachesim_request *end = request + n; request < end; request++) {
         uint64_t address = request->address, virtual_line = address >> 6;
         uint32_t bytes = request->bytes, kind = request->kind;
-        if (LINE_BITS != 6 || (kind > CS_STORE && kind != CS_PREFETCH) || (address & 63) + bytes > 64 || !bytes) {
+        if (LINE_BITS != 6 || (kind > most && kind != CS_PREFETCH) || (address & 63) + bytes > 64 || !bytes) {
             before = CS_NONE;
             sim->origin = request->origin;
             access_any(sim, address, bytes, kind);

@@ -13,6 +13,7 @@ from typing import Any
 
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE, FENCE = range(7)
 COMBINERS = 10
+TRACKERS = 10
 
 
 @dataclass
@@ -56,8 +57,30 @@ class Level:
         return victim
 
 
+@dataclass
+class Tracker:
+    """A line that a store missed and that was not read yet."""
+
+    written: set[int]
+    opened_by: int
+
+
 class Hierarchy:
-    def __init__(self, levels: list[Level], line_bytes: int, line_of: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        levels: list[Level],
+        line_bytes: int,
+        line_of: Callable[[int], int],
+        *,
+        evaded: int = 0,
+        masked: bool = False,
+        draw: Callable[[], int] | None = None,
+    ) -> None:
+        self.evaded = evaded  # of 65536 lines written whole
+        self.masked = masked
+        self.draw = draw
+        self.trackers: dict[int, Tracker] = {}  # by line; last stored to last
+        self.evaded_lines: Counter[int] = Counter()
         self.levels = levels
         self.line_bytes = line_bytes
         self.line_of = line_of  # virtual line number to physical
@@ -81,7 +104,14 @@ class Hierarchy:
         self.drain()
         for level in self.levels:
             level.hits = level.misses = level.down = 0
-        for counter in (self.reads, self.write_allocates, self.writes, self.reads_by, self.writes_by):
+        for counter in (
+            self.reads,
+            self.write_allocates,
+            self.writes,
+            self.reads_by,
+            self.writes_by,
+            self.evaded_lines,
+        ):
             counter.clear()
         for lines in (self.read_for_store, self.loaded, self.stored):
             lines.clear()
@@ -91,7 +121,7 @@ class Hierarchy:
 
     def access(self, address: int, nbytes: int, kind: int) -> None:
         if kind == FENCE:
-            self.drain()
+            self.fence()
             return
         covered: dict[int, set[int]] = defaultdict(set)
         for byte in range(address, address + nbytes):
@@ -103,20 +133,29 @@ class Hierarchy:
             if kind in (STORE, UPDATE, NON_TEMPORAL):
                 self.stored.add(line)
             if kind in (LOAD, PREFETCH):
-                self.demand(line, store=False)
+                self.demand(line, set())
             elif kind == STORE:
-                self.demand(line, store=True)
+                self.demand(line, covered[virtual])
             elif kind == UPDATE:
-                self.demand(line, store=False)
-                self.demand(line, store=True)
+                self.demand(line, set())
+                self.demand(line, covered[virtual])
             elif kind == FLUSH:
+                self.untrack(line)
                 self.close(line)
                 self.flush(line)
             elif kind == NON_TEMPORAL:
                 self.combine(line, covered[virtual])
 
-    def demand(self, line: int, store: bool) -> None:
-        first = self.levels[0]
+    def demand(self, line: int, written: set[int]) -> None:
+        """Load a line, or store bytes to it."""
+        first, store = self.levels[0], bool(written)
+        if line in self.trackers:
+            first.hits += 1
+            if store:
+                self.track(line, written)
+            else:
+                self.untrack(line)
+            return
         entry = first.find(line)
         if entry:
             first.hits += 1
@@ -127,10 +166,43 @@ class Hierarchy:
             return
         first.missed(line)
         self.close(line)
+        if store and self.evaded and not any(level.find(line) for level in self.levels):
+            for level in self.levels[1:]:
+                level.missed(line)
+            self.dirtied(line)
+            if len(self.trackers) == TRACKERS:
+                self.untrack(next(iter(self.trackers)))
+            self.trackers[line] = Tracker(set(), self.origin)
+            self.track(line, written)
+            return
         dirty = self.fetch(1, line, store)
         if store and not dirty:
             self.dirtied(line)
         self.take_in(0, line, dirty or store)
+
+    def track(self, line: int, written: set[int]) -> None:
+        tracker = self.trackers.pop(line)
+        tracker.written |= written
+        self.trackers[line] = tracker
+        if len(tracker.written) == self.line_bytes:
+            self.untrack(line)
+
+    def untrack(self, line: int) -> None:
+        """Read a tracked line, unless it is whole and spared, and take it in."""
+        if line not in self.trackers:
+            return
+        tracker = self.trackers.pop(line)
+        whole = len(tracker.written) == self.line_bytes
+        if whole and (self.evaded == 1 << 16 or (self.draw is not None and self.draw() >> 16 < self.evaded)):
+            self.evaded_lines[line] += 1
+        else:
+            now, self.origin = self.origin, tracker.opened_by
+            self.read(line, store=True)
+            self.origin = now
+        for number in reversed(range(1, len(self.levels))):
+            if self.levels[number].fill != "victim":
+                self.take_in(number, line, dirty=False)
+        self.take_in(0, line, dirty=True)
 
     def fetch(self, number: int, line: int, store: bool) -> bool:
         """Level ``number`` is asked for a line; return whether the line comes up dirty."""
@@ -232,6 +304,7 @@ class Hierarchy:
         if line not in self.combiners:
             if len(self.combiners) == COMBINERS:
                 self.close(next(iter(self.combiners)))
+            self.untrack(line)
             known = self.flush(line, write_back=False)
             self.dirtied(line)
             self.combiners[line] = (set(), known, self.origin)
@@ -246,12 +319,19 @@ class Hierarchy:
         written, known, opened_by = self.combiners.pop(line)
         if len(written) < self.line_bytes and not known:
             now, self.origin = self.origin, opened_by
-            self.read(line, store=True)
+            if not self.masked:
+                self.read(line, store=True)
             self.origin = now
             self.partial += 1
         self.write(line)
         self.non_temporal += 1
 
     def drain(self) -> None:
+        """Nothing that waits for its line to be whole waits any longer."""
+        for line in list(self.trackers):
+            self.untrack(line)
+        self.fence()
+
+    def fence(self) -> None:
         for line in list(self.combiners):
             self.close(line)

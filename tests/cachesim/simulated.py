@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counteroof.cachesim.model import SEED, CacheModel
-from counteroof.machine.model import CacheLevel, Fill, Policy
+from counteroof.machine.model import CacheLevel, Fill, Policy, Stores
 from counteroof.machine.replacement import POLICIES
 from counteroof.native import ffi, lib
 
@@ -54,7 +54,7 @@ def physical_line(model: CacheModel, address: int) -> int:
     return int(lib.cachesim_physical_line(model.pointer, address))
 
 
-def reference_for(model: CacheModel) -> Hierarchy:
+def reference_for(model: CacheModel, stores: Stores = Stores()) -> Hierarchy:  # noqa: B008
     """A reference hierarchy of the same geometry that asks ``model`` where lines go; run the model first."""
 
     def level(number: int) -> Level:
@@ -69,7 +69,14 @@ def reference_for(model: CacheModel) -> Hierarchy:
         assert line, "the model was not run on this access"
         return line
 
-    return Hierarchy([level(number) for number in range(len(model.caches))], model.line_bytes, line_of)
+    return Hierarchy(
+        [level(number) for number in range(len(model.caches))],
+        model.line_bytes,
+        line_of,
+        evaded=round(stores.evaded * 65536),
+        masked=stores.partial == "masked",
+        draw=replacement.Generator(SEED + 256).draw,
+    )
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class Snapshot:
     distinct: tuple[int, int, int, int, int]
     non_temporal: int
     partial: int
+    evaded: int
     contents: list[list[list[tuple[int, bool]]]]
 
 
@@ -104,6 +112,7 @@ def snapshot(model: CacheModel) -> Snapshot:
         ),
         totals.non_temporal_lines,
         totals.partial_lines,
+        memory.evaded_lines,
         all_contents(model),
     )
 
@@ -131,6 +140,7 @@ def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
         ),
         reference.non_temporal,
         reference.partial,
+        reference.evaded_lines.total(),
         [
             [_drawn(level, number) for number in range(count)]
             for level, count in zip(reference.levels, sets, strict=True)

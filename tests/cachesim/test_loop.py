@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel, Kind
-from counteroof.machine.model import CacheLevel
+from counteroof.machine.model import CacheLevel, Stores
 
 from .simulated import cache, snapshot, use_vectors
-from .test_reference import BASE, hierarchies
+from .test_reference import BASE, hierarchies, stores
 
 MIDDLE = BASE + 8 * 4096
 
@@ -31,8 +31,13 @@ def one_by_one(model: CacheModel, made: list[Any], count: int) -> None:
             model.access(start + k * stride, nbytes, kind)
 
 
-def compare(levels: list[CacheLevel], width: int | None, loops: list[tuple[list[Any], int]]) -> None:
-    fast, slow = CacheModel(levels), CacheModel(levels)
+def compare(
+    levels: list[CacheLevel],
+    width: int | None,
+    loops: list[tuple[list[Any], int]],
+    stores: Stores = Stores(),  # noqa: B008
+) -> None:
+    fast, slow = CacheModel(levels, stores=stores), CacheModel(levels, stores=stores)
     if width is not None and not use_vectors(fast, width):
         pytest.skip("this processor does not have these vectors")
     for streams_of_loop, count in loops:
@@ -49,10 +54,10 @@ loops = st.lists(
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
-@given(levels=hierarchies(), loops=loops)
+@given(levels=hierarchies(), loops=loops, stores=stores)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_loop_equals_one_by_one(width: int, levels: list[CacheLevel], loops: Any) -> None:
-    compare(levels, width, loops)
+def test_loop_equals_one_by_one(width: int, levels: list[CacheLevel], loops: Any, stores: Stores) -> None:
+    compare(levels, width, loops, stores)
 
 
 COMMON = [cache("L1", 8, 4), cache("L2", 16, 8, "inclusive"), cache("L3", 24, 16, "victim", hashed=True)]

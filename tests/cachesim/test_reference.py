@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel
-from counteroof.machine.model import CacheLevel, Policy
+from counteroof.machine.model import CacheLevel, Policy, Stores
 from counteroof.native import lib
 
 from .simulated import cache, reference_for, reference_snapshot, snapshot, use_vectors
@@ -88,6 +88,17 @@ def hierarchies() -> st.SearchStrategy[list[CacheLevel]]:
     return odd_hierarchies() | common_hierarchies()
 
 
+stores = st.sampled_from(
+    [
+        Stores(),
+        Stores("always", 1.0),
+        Stores("under load", 0.5),
+        Stores("always", 1.0, "masked"),
+        Stores(partial="masked"),
+    ]
+)
+"""What stores cost: as on most processors, or with lines spared the read that are written whole."""
+
 accesses = st.lists(
     st.tuples(
         st.integers(0, 3),  # page
@@ -101,12 +112,23 @@ accesses = st.lists(
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
-@given(levels=hierarchies(), first=accesses, second=accesses, flush=st.sampled_from([None, True, False]))
+@given(
+    levels=hierarchies(),
+    stores=stores,
+    first=accesses,
+    second=accesses,
+    flush=st.sampled_from([None, True, False]),
+)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_model_equals_the_reference_on_random_traces(
-    width: int, levels: list[CacheLevel], first: list[Any], second: list[Any], flush: bool | None
+    width: int,
+    levels: list[CacheLevel],
+    stores: Stores,
+    first: list[Any],
+    second: list[Any],
+    flush: bool | None,
 ) -> None:
-    model = CacheModel(levels)
+    model = CacheModel(levels, stores=stores)
     if not use_vectors(model, width):
         pytest.skip("this processor does not have these vectors")
     sets = [lib.cachesim_sets(model.pointer, number) for number in range(len(levels))]
@@ -114,7 +136,7 @@ def test_model_equals_the_reference_on_random_traces(
         model.access(BASE + 4096 * page, 1)  # so that the reference can ask for any line
     model.flush(count_writebacks=False)
     model.reset()
-    reference = reference_for(model)
+    reference = reference_for(model, stores)
 
     for trace in (first, second):
         columns = np.array(

@@ -10,7 +10,7 @@ import pytest
 from counteroof.catalog import EXECUTED, executed_flops, kernels
 from counteroof.count.base import LoopChain, Measurement, StrideShare
 from counteroof.formula import Formula
-from counteroof.machine.model import CacheLevel
+from counteroof.machine.model import CacheLevel, Stores
 from counteroof.machine.topology import detect
 from counteroof.run.execute import execute
 from counteroof.spec import KernelCase, KernelSpec, LibrarySpec, ScalarArg, array
@@ -36,9 +36,9 @@ N = 400_000
 """Elements of 8 bytes: an array is larger than the small machine's last cache."""
 
 
-def on_small_machine(name: str) -> Measurement:
+def on_small_machine(name: str, stores: Stores = Stores()) -> Measurement:  # noqa: B008
     (case,) = named(name).cases(overrides={"n": N})
-    return counted(case, machine=replace(detect(), caches=SMALL))
+    return counted(case, machine=replace(detect(), caches=SMALL, stores=stores))
 
 
 def named(name: str) -> KernelSpec:
@@ -71,6 +71,27 @@ def test_triad_moves_32_bytes_an_element_of_which_8_are_write_allocate() -> None
     by_name = {array.name: array for array in measurement.arrays}
     assert by_name["a"].dram_write_bytes == pytest.approx(8 * N, rel=1e-3)
     assert by_name["b"].dram_write_bytes == 0
+
+
+def test_where_lines_written_whole_are_not_read_a_triad_moves_24_bytes_an_element() -> None:
+    measurement = on_small_machine("triad", Stores("always", 1.0, source="a test"))
+    assert measurement.dram_read_bytes.value == pytest.approx(16 * N, rel=1e-3)
+    assert measurement.dram_write_bytes.value == pytest.approx(8 * N, rel=1e-3)
+    by_name = {array.name: array for array in measurement.arrays}
+    assert by_name["a"].write_allocate_bytes <= 128  # the array's ends
+    assert by_name["a"].evaded_bytes == pytest.approx(8 * N, rel=1e-3)
+    said = "write-allocate evasion: a line written whole is spared the read (always; a test)"
+    assert said in measurement.notes
+
+
+def test_evasion_under_load_is_said_and_not_modelled_unless_a_share_is_given() -> None:
+    measurement = on_small_machine("triad", Stores("under load", source="a test"))
+    assert measurement.dram_read_bytes.value == pytest.approx(24 * N, rel=1e-3)
+    (said,) = [note for note in measurement.notes if note.startswith("write-allocate evasion")]
+    assert "no line written whole is spared the read, though this processor spares some" in said
+    measurement = on_small_machine("triad", Stores("under load", 0.5, source="a test"))
+    assert measurement.dram_read_bytes.value == pytest.approx(20 * N, rel=0.02)
+    assert any("for 50% a line written whole is spared" in note for note in measurement.notes)
 
 
 def test_non_temporal_stores_are_not_read_first() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from counteroof.errors import BadInput, MachineFileError
 from counteroof.machine import file, replacement, store
-from counteroof.machine.model import Machine
+from counteroof.machine.model import Machine, Stores
 from tests import factories
 
 SKYLAKE = """
@@ -165,3 +165,56 @@ def test_a_policy_that_cannot_be_is_named(tmp_path: Path) -> None:
     assert "cache[2].policy.leaders: found 30000; expected at most half" in mistakes(
         tmp_path, SKYLAKE + leaders
     )
+
+
+def test_stores_are_as_on_most_processors_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+    plain = load(tmp_path, SKYLAKE).stores
+    assert (plain.evasion, plain.evaded, plain.partial) == ("none", 0.0, "read")
+    assert plain.source.endswith("machine.toml says nothing of stores")
+
+
+@pytest.mark.parametrize(
+    ("table", "stores"),
+    [
+        ("", ("none", 0.0, "read")),
+        ("partial = 'masked'", ("none", 0.0, "masked")),
+        ("evasion = 'always'", ("always", 1.0, "read")),
+        ("evasion = 'under load'", ("under load", 0.0, "read")),
+        ("evasion = 'under load'\nevaded = 0.4", ("under load", 0.4, "read")),
+        ("evasion = 'always'\nevaded = 0", ("always", 0.0, "read")),
+    ],
+)
+def test_what_stores_cost(tmp_path: Path, table: str, stores: tuple[str, float, str]) -> None:
+    found = load(tmp_path, f"{SKYLAKE}[stores]\n{table}\n").stores
+    assert (found.evasion, found.evaded, found.partial) == stores
+    kept = tmp_path / "kept.json"
+    store.save(load(tmp_path, f"{SKYLAKE}[stores]\n{table}\n"), kept)
+    assert file.load(kept).stores == found
+
+
+def test_mistakes_about_stores_stand_beside_those_about_caches(tmp_path: Path) -> None:
+    text = mistakes(
+        tmp_path,
+        SKYLAKE.replace("ways = 8", "ways = 7")
+        + "[stores]\nevasion = 'often'\npartial = 5\nevaded = 2\nshare = 1\n",
+    )
+    for part in (
+        "machine.toml: stores.share: found a key nobody knows; expected one of evasion, evaded, partial",
+        "stores.evasion: found 'often'; expected one of 'none', 'under load', 'always'",
+        "stores.partial: found 5; expected a string",
+        "stores.evaded: found 2; expected a share of 0 to 1",
+        "expected a multiple of ways x line size (7 x 64",
+    ):
+        assert part in text
+    assert len(text.splitlines()) == 5
+
+
+def test_no_share_is_spared_where_nothing_is(tmp_path: Path) -> None:
+    assert "stores.evaded: found 0.5; expected 0, or an evasion of" in mistakes(
+        tmp_path, f"{SKYLAKE}[stores]\nevaded = 0.5\n"
+    )
+    assert "stores: found 5; expected a table" in mistakes(tmp_path, f"stores = 5\n{SKYLAKE}")
+    with pytest.raises(ValueError, match="evaded 2 is a share"):
+        Stores("always", 2)
+    with pytest.raises(ValueError, match="with evasion 'none' no read is spared"):
+        Stores("none", 0.5)

@@ -100,9 +100,18 @@ def test_a_family_that_only_looks_alike_gets_no_entry() -> None:
 def test_write_allocate_evasion_is_a_property_of_the_machine(
     identity: Identity, evasion: str, known: str
 ) -> None:
-    found, how = policy.write_allocate_evasion(identity)
-    assert found == evasion
-    assert how.startswith(f"write-allocate evasion {known}")
+    found = policy.stores(identity)
+    assert found.evasion == evasion
+    assert found.evaded == (1 if evasion == "always" else 0)  # the model does not know the load
+    assert found.source.startswith(f"write-allocate evasion {known}")
+
+
+def test_what_a_partly_filled_line_costs_is_said_with_how_it_is_known() -> None:
+    server = policy.stores(Identity(INTEL, 6, 0x6A))
+    assert server.partial == "read"
+    assert server.source.endswith("; partly filled lines published for Ice Lake-SP, Ice Lake-D")
+    other = policy.stores(Identity(AMD, 0x1A, 0x02))
+    assert (other.partial, other.source.endswith("; partly filled lines assumed")) == ("read", True)
 
 
 def test_every_entry_can_be_reached_and_names_are_used_once() -> None:
@@ -135,6 +144,7 @@ def test_generic_says_everything() -> None:
         "l3_hashed",
         "l3_policy",
         "write_allocate_evasion",
+        "partial_lines",
     ]
     assert all(fact.known == "assumed" for _, fact in policy.generic().facts())
 
