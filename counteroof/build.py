@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import BuildError
+from .files import cache_directory
 
 if TYPE_CHECKING:
     from .spec import LibrarySpec
@@ -66,8 +67,7 @@ class KernelBuild:
 
 def cache_folder() -> Path:
     """Return the folder of builds, ``$XDG_CACHE_HOME/counteroof/builds`` (made when first needed)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "counteroof" / "builds"
+    return cache_directory() / "builds"
 
 
 def find_compiler(language: str = "c") -> tuple[str, ...] | None:

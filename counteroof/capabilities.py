@@ -14,7 +14,7 @@ from .count.likwid_look import INSTALL, Look, Looked
 from .count.perf import stays_at_zero
 from .count.perf_collect import Sources, choose_sources
 from .count.perf_open import Opener, open_event
-from .count.perf_plan import Source, Term, plan
+from .count.perf_plan import NOT_IDENTIFIED, Source, Term, plan
 from .count.pmus import NO_CORE, NOT_SHOWN, REAL, Pmu, discover
 from .errors import CounteroofError
 from .machine import system
@@ -146,6 +146,8 @@ class _Survey:
         known = (
             "counter events known" if self.plan.known else "no counter events known; --events FILE adds them"
         )
+        if not self.cpu.identified:
+            known = "unknown: /proc/cpuinfo is not there"
         names = system.grouped(pmu.name for pmu in self.pmus)
         monitor = "usable" if self.monitor.usable else "not usable"
         traps = (
@@ -208,6 +210,8 @@ class _Survey:
             return (
                 "sudo mount -t sysfs sysfs /sys, in a container where it starts (docker run has it by itself)"
             )
+        if NOT_IDENTIFIED in reason:
+            return "sudo mount -t proc proc /proc, in a container where it starts"
         if "stay at 0" in reason:
             return NO_PMU
         if "nmi_watchdog" in reason:

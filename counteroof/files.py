@@ -1,10 +1,30 @@
-"""Files that are either as they were or wholly new, whatever interrupts the writing."""
+"""Files that are either as they were or wholly new, whatever interrupts the writing, and the user's cache."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+
+from .errors import BadInput
+
+
+def cache_directory() -> Path:
+    """Return the folder in which counteroof keeps what it can make again.
+
+    Raises
+    ------
+    BadInput
+        If there is none: the user has no home, and says of no other place.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # a relative path is to be ignored (XDG base directory specification)
+    if base.startswith("/"):
+        return Path(base) / "counteroof"
+    try:
+        return Path.home() / ".cache" / "counteroof"
+    except RuntimeError as error:  # a user without an entry, as containers have
+        raise BadInput("this user has no home directory; set HOME or XDG_CACHE_HOME") from error
 
 
 def write_text(path: Path, text: str) -> None:

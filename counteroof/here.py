@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from .errors import MachineError
+from .errors import BadInput, MachineError
 from .machine.model import Machine
 
 Progress = Callable[[int, int, str], None]
@@ -130,7 +130,11 @@ def keep(machine: Machine, say: Callable[[str], None] = warn) -> None:
     """Keep the ceilings for the next run; say so if that is not possible, for a run can go on without."""
     from .machine import store
 
-    path = store.cache_file(machine)
+    try:
+        path = store.cache_file(machine)
+    except BadInput as error:
+        say(f"the ceilings cannot be kept: {error}")
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         store.save(machine, path)

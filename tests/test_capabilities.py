@@ -90,6 +90,19 @@ def test_without_sys_no_pmu_is_denied_but_none_can_be_found(tmp_path: Path) -> N
         assert (one.remedy or "").startswith("sudo mount -t sysfs")
 
 
+def test_without_proc_the_processor_is_unknown_and_not_unheard_of(tmp_path: Path) -> None:
+    hidden = Processor(architecture="aarch64")
+    found = looked(tmp_path, cpu=hidden)
+    for name in ("FLOPs", "DRAM bytes", "cache traffic"):
+        one = offer(found[name], "perf")
+        assert one.finding.startswith("nothing tells which processor this is"), name
+        assert (one.remedy or "").startswith("sudo mount -t proc"), name
+    assert offer(found["clock"], "perf").state == "yes"  # cycles need no data
+    where = Surroundings(Tree(tmp_path), hidden, monitor=NO_MONITOR, likwid=NO_LIKWID)
+    (item,) = [item for item in survey(where).system if item.name == "microarchitecture"]
+    assert item.remark == "unknown: /proc/cpuinfo is not there"
+
+
 def test_a_driver_that_is_not_loaded_gets_its_command_and_a_guest_the_truth(tmp_path: Path) -> None:
     def cores_alone(root: Path) -> Path:
         pmu_trees.pmu(root, "cpu", 4, pmu_trees.AMD_CORE)
@@ -254,6 +267,24 @@ def test_doctor_ends_well_where_the_machine_cannot_be_described(
     monkeypatch.setattr(_machine, "known", hidden)
     assert main(["doctor"]) == DONE
     assert "cache sizes are hidden" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("home", [None, "/nonexistent", "file"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_doctor_ends_well_without_a_home_files_or_a_screen(
+    tmp_path: Path, home: str | None, options: list[str]
+) -> None:
+    (tmp_path / "file").touch()
+    kept = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONIOENCODING": "ascii"}
+    environment = kept if home is None else {**kept, "HOME": str(tmp_path / home)}
+    command = [sys.executable, "-m", "counteroof", "doctor", *options]
+    told = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stderr) == (DONE, "")
+    assert "DRAM bytes" in told.stdout
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" >&-', *command], env=environment, capture_output=True, text=True
+    )
+    assert (closed.returncode, closed.stderr) == (DONE, "")
 
 
 def test_doctor_takes_no_more_than_a_second_of_a_processor() -> None:

@@ -80,7 +80,8 @@ def main(args: Sequence[str] | None = None) -> int:
         result = cli.main(
             args=None if args is None else list(args), prog_name="counteroof", standalone_mode=False
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None where it was closed before the start
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return BAD_INPUT

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .. import jsonio
-from ..errors import BadInput, Problem
+from ..errors import BadInput, CounteroofError, Problem
+from ..machine.cpuid import Cpuid
 from ..machine.sysfs import Tree, cpuinfo
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "events"
@@ -178,6 +179,11 @@ class Processor:
     implementer: int | None = None
     part: int | None = None
     pvr: int | None = None
+
+    @property
+    def identified(self) -> bool:
+        """Whether anything tells it from others of its architecture."""
+        return bool(self.name or self.vendor) or (self.implementer, self.pvr) != (None, None)
 
     def __str__(self) -> str:
         if self.implementer is not None:
@@ -367,8 +373,10 @@ def _without(
     return {name: one for name, one in all_of.items() if name not in names}
 
 
-def this_processor(tree: Tree | None = None, architecture: str | None = None) -> Processor:
-    """Return what the processor says of itself in ``/proc/cpuinfo``.
+def this_processor(
+    tree: Tree | None = None, architecture: str | None = None, cpuid: Cpuid | None = None
+) -> Processor:
+    """Return what the processor says of itself in ``/proc/cpuinfo``, or where that is hidden by CPUID.
 
     Parameters
     ----------
@@ -376,10 +384,15 @@ def this_processor(tree: Tree | None = None, architecture: str | None = None) ->
         The folder below which ``proc`` lies; the real one if not given.
     architecture
         As ``platform.machine()`` has it; asked for if not given.
+    cpuid
+        What answers CPUID; the processor that runs this, unless ``tree`` is another machine's.
     """
     import platform
 
     info = cpuinfo(tree or Tree(Path("/")))
+    here = tree is None or tree.root == Path("/")
+    if not info and (here or cpuid is not None):
+        return _by_cpuid(architecture or platform.machine(), cpuid)
     return Processor(
         architecture=architecture or platform.machine(),
         name=info.get("model name", ""),
@@ -390,6 +403,27 @@ def this_processor(tree: Tree | None = None, architecture: str | None = None) ->
         implementer=_number(info.get("CPU implementer")),
         part=_number(info.get("CPU part")),
         pvr=_pvr(info),
+    )
+
+
+def _by_cpuid(architecture: str, cpuid: Cpuid | None) -> Processor:
+    """Return what an x86 processor answers to CPUID; of others, and without our compiled part, little."""
+    from ..machine import cpuid as asked
+
+    try:
+        cpuid = cpuid or asked.processor_cpuid
+        known = asked.family_and_model(cpuid)
+    except CounteroofError:
+        known = None
+    if cpuid is None or known is None:
+        return Processor(architecture=architecture)
+    return Processor(
+        architecture=architecture,
+        name=asked.brand(cpuid) or "",
+        vendor=asked.vendor(cpuid) or "",
+        family=known[0],
+        model=known[1],
+        stepping=asked.stepping(cpuid),
     )
 
 

@@ -63,9 +63,13 @@ class Process:
     def __init__(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         command = [sys.executable, "-m", "counteroof.count.likwid_process"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=_environment()
-        )
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=_environment()
+            )
+        except OSError:
+            self._said.close()
+            raise
 
     def order(self, what: str, **arguments: Any) -> None:
         """Give an order; its answer is to be waited for."""

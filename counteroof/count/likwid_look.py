@@ -70,12 +70,21 @@ class Look:
         self._cpu = min(os.sched_getaffinity(0))
         self._seconds = seconds
         self._end = time.monotonic() + seconds
-        self._process = Process() if installed() else None
-        if self._process is not None:
+        self._process: Process | None = None
+        self._failed: str | None = None
+        if not installed():
+            return
+        try:
+            self._process = Process()
+        except OSError as error:  # no process more, no file more, no folder for what it says
+            self._failed = f"LIKWID's process could not be started: {error.strerror or error}"
+        else:
             self._process.order("look", cpu=self._cpu)
 
     def result(self) -> Looked:
         """Wait for the answer and return it; the process is ended."""
+        if self._failed is not None:
+            return Looked(Availability(NAME, None, self._failed))
         if self._process is None:
             return Looked(Availability(NAME, None, NOT_INSTALLED), remedy=INSTALL)
         try:

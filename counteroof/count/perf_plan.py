@@ -31,6 +31,7 @@ SOCKET_BYTES_PER_SECOND = 1e12
 """More than the memory of any socket delivers whose controllers are counted together (Grace: 0.5e12)."""
 GENERIC = {"instructions": 1, "cycles": 0}
 """The kernel's own codes, which every core's driver translates: PERF_COUNT_HW_INSTRUCTIONS, _CPU_CYCLES."""
+NOT_IDENTIFIED = "nothing tells which processor this is: /proc/cpuinfo is not there (is /proc mounted?)"
 _HARDWARE = 0  # PERF_TYPE_HARDWARE
 
 
@@ -133,6 +134,8 @@ def plan(data: EventData, cpu: Processor, pmus: Sequence[Pmu], tree: Tree = REAL
     if found is None:
         cores = core_pmus(pmus)
         reason = f"the event data have no entry for this processor ({cpu}); add one with --events FILE"
+        if not cpu.identified:
+            reason = NOT_IDENTIFIED
         reasons = dict.fromkeys(("flops", "dram", "fallback", "l1_l2", "l2_l3"), reason)
         if not cores:
             reasons |= dict.fromkeys(("instructions", "cycles"), without_cores(pmus, tree))

@@ -47,6 +47,8 @@ def support(root: Path = ROOT, tree: Tree | None = None) -> Support:
     flags = info.get("flags", "").split()
     arm = "CPU implementer" in info
     if not (root / "info").is_dir():
+        if not info:
+            return Support(False, "nothing tells whether there is any (/proc/cpuinfo is not there)")
         if "cqm_mbm_total" not in flags and not arm:
             return Support(False, "no bandwidth monitoring (the processor shows no cqm_mbm_total)")
         if arm and not root.is_dir():

@@ -78,6 +78,12 @@ def family_and_model(cpuid: Cpuid) -> tuple[int, int] | None:
     return family, model
 
 
+def stepping(cpuid: Cpuid) -> int | None:
+    """Return the stepping (Intel SDM, CPUID leaf 1)."""
+    registers = _leaf(cpuid, 1)
+    return None if registers is None else registers[0] & 0xF
+
+
 def brand(cpuid: Cpuid) -> str | None:
     """Return the model name the processor carries."""
     leaves = [_leaf(cpuid, leaf) for leaf in (0x8000_0002, 0x8000_0003, 0x8000_0004)]

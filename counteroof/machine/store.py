@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from .. import __version__, jsonio
 from ..errors import BadInput, MachineFileError, Problem
+from ..files import cache_directory
 from .model import CacheLevel, Ceiling, Machine
 
 SCHEMA = "counteroof.machine/2"
@@ -167,14 +167,6 @@ def save(machine: Machine, path: Path) -> None:
 # ---- the user's cache ----
 
 
-def cache_directory() -> Path:
-    """Return the folder in which counteroof keeps what it can make again."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # a relative path is to be ignored (XDG base directory specification)
-    home = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return home / "counteroof"
-
-
 def cache_file(machine: Machine) -> Path:
     """Return where the ceilings of this machine are kept; machines that share a home do not share a file."""
     caches = [(one.name, one.bytes, one.ways) for one in machine.caches]
@@ -202,13 +194,15 @@ def staleness(kept: Record, machine: Machine) -> tuple[str, ...]:
 
 def cached(machine: Machine) -> tuple[Machine | None, tuple[str, ...]]:
     """Return ``machine`` with the ceilings kept for it, or ``None`` and why there are none that hold."""
-    path = cache_file(machine)
-    if not path.exists():
-        return None, (NEVER,)
     try:
+        path = cache_file(machine)
+        if not path.exists():
+            return None, (NEVER,)
         kept = load_record(path)
     except BadInput as error:
         return None, (f"the kept ceilings cannot be used: {error}",)
+    except OSError as error:  # the folder is somebody else's
+        return None, (f"the kept ceilings cannot be used: {error.filename}: {error.strerror}",)
     reasons = staleness(kept, machine)
     if reasons or not kept.machine.ceilings:
         return None, reasons or ("the kept file has no ceilings",)

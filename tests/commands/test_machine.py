@@ -156,6 +156,19 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     assert "the ceilings cannot be kept in" in capsys.readouterr().err
 
 
+def test_a_user_without_a_home_measures_all_the_same(
+    measured: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert threads_of(_machine.for_run(None, [1])[0]) == [1]
+    assert "the ceilings cannot be kept: this user has no home" in capsys.readouterr().err
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_a_mix_is_measured_and_kept_beside_the_usual_ones(capsys: Captured) -> None:
     assert main(["machine", "--mix", "2:1"]) == DONE
     assert "DRAM 2:1: 40.0 GB/s" in capsys.readouterr().out

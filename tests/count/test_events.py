@@ -237,6 +237,22 @@ def test_a_power_processor_tells_its_version(tmp_path: Path) -> None:
     assert this_processor(Tree(tmp_path), "ppc64le").pvr == 0x4E
 
 
+def test_an_x86_processor_answers_for_itself_where_proc_is_hidden(tmp_path: Path) -> None:
+    cpu = this_processor(Tree(tmp_path), "x86_64", trees.ZEN5_CPUID)
+    assert (cpu.vendor, cpu.family, cpu.model, cpu.stepping) == ("AuthenticAMD", 26, 2, 1)
+    found = builtin().find(cpu)
+    assert found is not None
+    assert found[1].title == "AMD Zen 5"
+    assert cpu.identified
+
+
+def test_where_nothing_tells_the_processor_it_is_unknown(tmp_path: Path) -> None:
+    assert not this_processor(Tree(tmp_path), "x86_64").identified
+    assert not this_processor(Tree(tmp_path), "aarch64", lambda leaf, subleaf: None).identified
+    trees.write(tmp_path, "proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0x051\n")
+    assert this_processor(Tree(tmp_path), "aarch64").identified
+
+
 def test_an_entry_that_asks_for_nothing_fits_nothing() -> None:
     assert not Match().fits(intel(0x55))
 

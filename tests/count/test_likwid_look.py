@@ -74,6 +74,18 @@ def test_likwid_is_not_waited_for_longer_than_said(monkeypatch: pytest.MonkeyPat
     assert look._process._process.returncode is not None  # ended, and not left behind
 
 
+def test_a_process_that_cannot_be_started_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*arguments: object, **more: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("subprocess.Popen", none_left)
+    found = Look().result().availability
+    assert not found.usable
+    assert found.reason == "LIKWID's process could not be started: Resource temporarily unavailable"
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_without_pylikwid_there_is_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(likwid_look, "Process", None)

@@ -145,6 +145,12 @@ def test_a_processor_without_monitoring_is_told_so(tmp_path: Path) -> None:
     assert "cqm_mbm_total" in found.reason
 
 
+def test_a_processor_nobody_tells_of_is_not_said_to_lack_it(tmp_path: Path) -> None:
+    found = support(tmp_path / "none", Tree(tmp_path))
+    assert not found.usable
+    assert found.reason == "nothing tells whether there is any (/proc/cpuinfo is not there)"
+
+
 def test_a_processor_with_monitoring_that_is_not_mounted_gets_the_command(tmp_path: Path) -> None:
     mounted(tmp_path)
     found = support(tmp_path / "none", Tree(tmp_path))

@@ -27,6 +27,7 @@ def test_intel_says_inclusion_and_complex_indexing() -> None:
 def test_identity() -> None:
     assert cpuid.vendor(trees.ZEN5_CPUID) == "AuthenticAMD"
     assert cpuid.family_and_model(trees.ZEN5_CPUID) == (26, 2)
+    assert cpuid.stepping(trees.ZEN5_CPUID) == 1
     assert cpuid.brand(trees.ZEN5_CPUID) == "AMD EPYC"
     assert cpuid.family_and_model(trees.intel_cpuid(0x55, False)) == (6, 0x55)
     assert cpuid.vendor(trees.intel_cpuid(0x55, False)) == "GenuineIntel"

@@ -153,6 +153,29 @@ def test_ceilings_are_found_again(machine: Machine, cache: Path) -> None:
     assert store.cache_file(machine).parent == cache
 
 
+def test_a_cache_that_is_somebody_elses_is_none(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    found, (reason,) = store.cached(machine)
+    assert found is None
+    assert reason.startswith("the kept ceilings cannot be used: /")
+    assert reason.endswith(": Permission denied")
+
+
+def test_a_user_without_a_home_has_no_cache(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    found, (reason,) = store.cached(machine)
+    assert found is None
+    assert "no home directory; set HOME or XDG_CACHE_HOME" in reason
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_facts_of_today_are_kept_beside_the_ceilings_of_then(machine: Machine, cache: Path) -> None:
     store.save(machine, store.cache_file(machine))
     today = replace(machine, ceilings=(), memory_bytes=1, notes=("a control group",))
