@@ -55,6 +55,9 @@ def for_run(
     if machine.ceilings:
         return machine, None
     here = with_ceilings(here, threads, steps=steps, say=say)
+    if file is None:
+        return here, here
+    # other caches than this machine's: what was found of those does not hold
     notes = tuple(dict.fromkeys((*machine.notes, *here.notes)))
     return dataclasses.replace(machine, ceilings=here.ceilings, measured=here.measured, notes=notes), here
 

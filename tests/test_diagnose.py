@@ -584,9 +584,34 @@ def test_falsely_shared_lines_are_named_by_array() -> None:
     one = only(found, threads.FALSE_SHARING)
     assert one.evidence == {"lines": 4, "moves": 5010, "cores at most": 4}
     assert "4 lines of sums, a" in one.message
+    assert one.gain is None  # no load from the last cache was measured
     few = (FalseSharing("sums", 1, 5, 2),)
     quiet = facts(counted=measurement(2 * N, (read("a", 8 * N),), false_sharing=few), threads=2)
     assert threads.FALSE_SHARING not in rules(quiet)
+
+
+def test_each_access_to_a_falsely_shared_line_may_wait_for_it() -> None:
+    sums = replace(read("sums", 512), touched_read_bytes=64, touched_write_bytes=64, dram_read_bytes=0)
+    strides = (
+        StrideShare("sums", 0, 8, False, 0.9, 900_000),
+        StrideShare("sums", None, None, False, 0.1, 100_000),
+    )
+    shared = (FalseSharing("sums", 1, 4, 2),)
+    counted = measurement(2 * N, (sums,), strides=strides, false_sharing=shared)
+    machine = replace(MACHINE, capacities=(Capacity("L2", None, 4e-9), Capacity("L3", None, 16e-9)))
+    one = only(facts(counted=counted, threads=2, seconds=0.02, machine=machine), threads.FALSE_SHARING)
+    # a million loads from L3, one after the other
+    assert one.gain == pytest.approx(0.02 / (0.02 - 1e6 * 16e-9))
+    assert one.evidence["accesses"] == 10**6
+    assert "at least 4 times, and at most at each of 1.00 M accesses, which then take 16.0 ms" in one.message
+    # of an array of which one line in a thousand is the seam between threads
+    seam = replace(sums, touched_read_bytes=640_000, touched_write_bytes=64_000)
+    counted = measurement(
+        2 * N, (seam,), strides=(replace(strides[0], accesses=80_000),), false_sharing=shared
+    )
+    assert threads.FALSE_SHARING not in rules(
+        facts(counted=counted, threads=2, seconds=0.02, machine=machine)
+    )
 
 
 @pytest.mark.parametrize(("shares", "factor"), [((300, 100), 1.5), ((400,), 2.0), ((200, 200), None)])

@@ -217,6 +217,8 @@ class StrideShare:
     contiguous: bool
     """Whether accesses at this stride leave no bytes out, alone or together with others of the same loop."""
     share: float
+    accesses: int | None = None
+    """How many these are, rounded; ``None``: unknown."""
 
 
 @dataclass(frozen=True)

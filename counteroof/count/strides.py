@@ -165,10 +165,11 @@ def _most(name: str, strides: Mapping[tuple[int | None, int, bool], float]) -> l
         return []
     known = sorted((key for key in strides if key[0] is not None), key=lambda key: (-strides[key], str(key)))
     shown = [
-        StrideShare(name, stride, size, whole, strides[stride, size, whole] / total)
+        StrideShare(name, stride, size, whole, number / total, round(number))
         for stride, size, whole in known[:MOST]
+        if (number := strides[stride, size, whole])
     ]
     rest = total - sum(strides[key] for key in known[:MOST])
     if rest > 1e-9 * total:
-        shown.append(StrideShare(name, None, None, False, rest / total))
+        shown.append(StrideShare(name, None, None, False, rest / total, round(rest)))
     return shown

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import units
+from ..count.base import FalseSharing
 from .base import Facts, Finding
 
 UNEVEN = 1.1
 """From so many times the mean on, the busiest thread has too much."""
 
 MOVES = 100
-"""Fewer moves of falsely shared lines than this in a call are the seams between threads."""
+"""Fewer accesses to falsely shared lines than this in a call are the seams between threads."""
 
 FALSE_SHARING = "false sharing"
 IMBALANCE = "threads not even"
@@ -24,22 +25,65 @@ def false_sharing(facts: Facts) -> Iterator[Finding]:
     arrays = facts.traffic.false_sharing
     lines = sum(one.lines for one in arrays)
     moves = sum(one.moves for one in arrays)
-    if moves < MOVES:
+    accesses = sum(_accesses(facts, one) for one in arrays)
+    if max(moves, accesses) < MOVES:
         return
+    each = _transfer_seconds(facts)
+    spent, gain = None, None
+    if each is not None and facts.seconds is not None:
+        # a line has one owner at a time, so its moves follow each other
+        spent = max(moves, accesses) / min(lines, facts.threads) * each
+        after = max(facts.seconds - spent, facts.least_seconds(facts.demand) or 0.0)
+        gain = facts.worth(facts.seconds / after, after) if after else None
+        if gain is None:
+            return
     names = ", ".join(one.array for one in arrays)
     cores = max(one.cores for one in arrays)
-    often = ""
-    if facts.seconds is not None:
-        often = f", one every {units.seconds(facts.seconds / moves)}"
+    often = f"at least {units.count(moves)} times"
+    if accesses > moves:
+        often += f", and at most at each of {units.count(accesses)} accesses"
+    if spent is not None and each is not None:
+        often += f", which then take {units.seconds(spent)} (as long each as a load from the last cache, "
+        often += f"{units.seconds(each)}; from another socket it is longer)"
+    evidence: dict[str, float | int | str] = {"lines": lines, "moves": moves, "cores at most": cores}
+    if accesses:
+        evidence["accesses"] = accesses
+    if spent is not None:
+        evidence["seconds at most"] = spent
     yield Finding(
         FALSE_SHARING,
         "cost",
-        f"{lines} lines of {names} go from core to core at least {units.count(moves)} times{often}, "
-        f"though no byte of them is used by two threads; up to {cores} cores share a line",
+        f"no byte of {lines} line{'s' * (lines > 1)} of {names} is used by two threads, and yet up to "
+        f"{cores} cores share one: it goes from core to core {often}",
         f"give each thread lines of its own: pad what a thread writes in {names} to {facts.line_bytes} B, or "
         "gather it in local variables and store it once",
-        evidence={"lines": lines, "moves": moves, "cores at most": cores},
+        None if gain is None else gain.factor,
+        None if gain is None else gain.attainable,
+        evidence,
     )
+
+
+def _accesses(facts: Facts, shared: FalseSharing) -> int:
+    """Return how many accesses of an array are to its falsely shared lines, 0 if that is not known.
+
+    They are taken to be spread evenly over the lines that the kernel touches.
+    """
+    array = next((one for one in facts.arrays if one.name == shared.array), None)
+    strides = () if facts.traffic is None else facts.traffic.strides
+    found = [one.accesses or 0 for one in strides if one.array == shared.array]
+    if array is None or not sum(found):
+        return 0
+    touched = max(array.touched_read_bytes or 0, array.touched_write_bytes or 0) / facts.line_bytes
+    return round(sum(found) * min(shared.lines / touched, 1.0)) if touched else 0
+
+
+def _transfer_seconds(facts: Facts) -> float | None:
+    """Return the least seconds of a line from another core: those of a load from the last cache.
+
+    Cores of one last cache find each other's lines through it. ``None`` if its loads were not measured.
+    """
+    found = {one.level: one.seconds for one in facts.machine.capacities}
+    return found.get(facts.caches[-1].name) if facts.caches else None
 
 
 def imbalance(facts: Facts) -> Iterator[Finding]:

@@ -220,6 +220,9 @@ def test_quick_keeps_what_a_full_measurement_found_of_the_caches() -> None:
     assert main(["machine", "--quick"]) == DONE
     kept = _machine.known()
     assert (len(kept.access), len(kept.sweep), len(kept.capacities)) == (2, 1, 3)
+    # and so has the machine of a run
+    machine, _ = _machine.for_run(None, [1])
+    assert (machine.access, machine.sweep, machine.capacities) == (kept.access, kept.sweep, kept.capacities)
 
 
 @pytest.mark.parametrize(

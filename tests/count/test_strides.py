@@ -29,7 +29,7 @@ def shares(*accesses: AccessStrides) -> list[tuple[int | None, bool, float]]:
 
 
 def test_one_element_after_the_other() -> None:
-    assert histogram([[access({8: 50})]], ["a"]) == (StrideShare("a", 8, 8, True, 1.0),)
+    assert histogram([[access({8: 50})]], ["a"]) == (StrideShare("a", 8, 8, True, 1.0, 100),)
     assert shares(access({-8: 50})) == [(-8, True, 1.0)]
     assert shares(access({32: 50}, size=32)) == [(32, True, 1.0)]
 
@@ -96,5 +96,5 @@ def test_an_access_that_was_made_once_has_no_stride() -> None:
 
 def test_arrays_are_apart_and_what_is_in_none_is_left_out() -> None:
     one = AccessStrides(8, 10, False, BASE, 1, {(8, 1): 5, (8, -1): 5}, 0)
-    assert histogram([[one]], ["a", "b"]) == (StrideShare("b", 8, 8, True, 1.0),)
+    assert histogram([[one]], ["a", "b"]) == (StrideShare("b", 8, 8, True, 1.0, 5),)
     assert histogram([], ["a"]) == ()
