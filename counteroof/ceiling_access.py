@@ -136,7 +136,8 @@ def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
     jobs = _dram_jobs(machine, threads, ("read", "triad"))
     size = units.binary_bytes(os.sysconf("SC_PAGESIZE"))
     jobs = [replace(job, name=f"{job.name}, {size} pages") for job in jobs]
-    with Team(cpus, max(job.memory_bytes for job in jobs), small_pages=True) as team:
+    jobs = [replace(job, small_pages=True) for job in jobs]
+    with Team(cpus, small_bytes=max(job.memory_bytes for job in jobs)) as team:
         share = team.huge_share()
         found = measure_jobs(team, jobs, BRIEF)
     if share:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from . import units
 from .errors import BadInput, MachineError
 from .machine.boundary import Boundary, boundaries
 from .machine.loops import Loop
-from .machine.model import CacheLevel, Ceiling, Machine
+from .machine.model import CacheLevel, Ceiling, Machine, special
 
 ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
 PRECISIONS = ("f64", "f32", "f16", "bf16", "int8")
@@ -25,8 +25,9 @@ CACHE_MIXES = ("read", "store", "update", "copy", "triad", "2:1 in place")
 WALK = "walk"
 """Lines in a small page each, which no prefetcher brings, as of a column of a matrix with long rows."""
 
-WALK_LINES = (1024, 2048, 4096)
-"""How many of them: each page needs an entry of the buffers that translate addresses."""
+WALK_LINES = (1024, 2560, 3584, 5120)
+"""How many of them: each page needs an entry of the buffers that translate addresses. Processors have 1536,
+2048, 3072 or 4096 of these, and with just as many pages it would be a matter of luck."""
 
 RATIOS = {
     "1:0": ("read",),
@@ -39,6 +40,8 @@ RATIOS = {
 """Loads to stores, and the mixes of loops that do nothing else."""
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
+_PLACES = 4
+_PLACE_BYTES = 2 * _MIB
 
 _ROOM: tuple[tuple[tuple[Fraction, int], ...], ...] = (
     ((Fraction(3, 4), 0),),
@@ -62,11 +65,15 @@ class Job:
     wrapped: bool = False
     iterations: int = 0
     note: str = ""
+    place: int = 0
+    """Where in a thread's memory its streams begin."""
+    small_pages: bool = False
+    """Whether that is memory without huge pages."""
 
     @property
     def memory_bytes(self) -> int:
         """What each thread needs for it."""
-        return len(self.loop.streams) * (self.loop.apart * self.stream_bytes + SKEW_BYTES)
+        return self.place + len(self.loop.streams) * (self.loop.apart * self.stream_bytes + SKEW_BYTES)
 
 
 def mixes_of(ratios: Iterable[str]) -> tuple[str, ...]:
@@ -124,7 +131,19 @@ def _walks(machine: Machine, loop: Loop, boundary: Boundary) -> Iterator[Job]:
         size = lines * loop.chunk_bytes
         if first.bytes < size <= second.bytes * 3 // 4:
             name, note = f"{boundary.name} {WALK} {lines}", f"{lines} lines in as many pages"
-            yield Job(name, loop, boundary, size, wrapped=True, note=note)
+            yield Job(name, loop, boundary, size, wrapped=True, note=note, small_pages=True)
+
+
+def placed(job: Job) -> tuple[Job, ...]:
+    """Return a job at several places in memory, the best of which counts.
+
+    Which sets of a second cache its lines fall into, and which entries for translating addresses are used,
+    is the luck of page frames: also on huge pages, which a hypervisor may put together of small ones.
+    """
+    if job.boundary is None or job.boundary.level != "l2":
+        return (job,)
+    apart = -(-job.memory_bytes // _PLACE_BYTES) * _PLACE_BYTES
+    return tuple(replace(job, place=number * apart) for number in range(_PLACES))
 
 
 def _widest(available: Iterable[Loop]) -> dict[str, list[Loop]]:
@@ -197,6 +216,13 @@ def dram_bytes(machine: Machine, threads: int, times: int, available: int | None
 def compute_jobs(available: Iterable[Loop]) -> tuple[Job, ...]:
     """Return every peak to try; :func:`roofs` picks those that become ceilings."""
     found = [loop for loop in available if not loop.streams]
+    widest = {
+        precision: max((loop for loop in found if loop.precision == precision), key=_width).isa
+        for precision in {loop.precision for loop in found}
+    }
+    found = [
+        loop for loop in found if loop.isa in ("scalar", widest[loop.precision]) or not special(loop.mix)
+    ]
     found.sort(key=lambda loop: (PRECISIONS.index(loop.precision), -_width(loop)))
     return tuple(Job(f"{loop.precision} {loop.isa} {loop.mix}", loop) for loop in found)
 

@@ -17,19 +17,19 @@ from pathlib import Path
 from . import units
 from .ceiling_jobs import (
     DRAM_MIXES,
-    WALK,
     Job,
     best_of,
     compute_jobs,
     dram_bytes,
     memory_jobs,
     mixes_of,
+    placed,
     roofs,
 )
 from .errors import MachineError
 from .machine import clock, sysfs, topology
 from .machine.load import Watch
-from .machine.loops import NO_SAMPLES, UNDISTURBED, Samples, Team, loops
+from .machine.loops import NO_SAMPLES, Samples, Team, loops
 from .machine.model import Ceiling, Machine
 
 Progress = Callable[[int, int, str], None]
@@ -45,24 +45,34 @@ STEADY = 0.02
 """By so much the clock may move between the first and the last decile of its probes."""
 
 _AGAIN = 3
-_ROUNDS_AGAIN = 4
+_ROUNDS_AGAIN = 8
 _NOTE = "ceilings: "
-_TRIALS = 6
-"""Times that loops which differ in the order of their accesses are tried against each other."""
+_SETTLED = 8
+"""Rounds after which it shows which loops cannot win against others of the same name, which differ in the
+order of their accesses or in where they lie."""
+
+_BEHIND = 0.97
+_AS_HIGH = 0.99
+_LOOK_SECONDS = 0.05
+_NEAR = 0.97
+"""From this part of the best rate on, a sample is one of the ceiling."""
 
 
 @dataclass(frozen=True)
 class Effort:
     """How long to measure.
 
+    A core of which another machine, or another thread, uses the second half has moments of its own: they come
+    and go within seconds. So samples are short, and those of one ceiling are spread over the whole time.
+
     Attributes
     ----------
-    rounds
-        Times the list of ceilings is gone through, so that a disturbance does not hit all samples of one.
     budget
         Seconds after which no further round is begun, for each number of threads.
     patience
         Seconds beyond the rounds in which ceilings that were disturbed in all samples are tried again.
+    rounds
+        Times the list of ceilings is gone through at most.
     samples
         Of each ceiling in each round.
     seconds
@@ -71,21 +81,20 @@ class Effort:
         Working set for DRAM, in last-level caches.
     """
 
-    rounds: int = 4
-    budget: float = 4.0
+    budget: float = 12.0
     patience: float = 2.0
-    samples: int = 12
-    seconds: float = 5e-4
+    rounds: int = 1000
+    samples: int = 3
+    seconds: float = 2e-4
     last_cache_times: int = 16
 
 
-QUICK = Effort(rounds=10, budget=0.1, patience=0.1, samples=4, last_cache_times=8)
+QUICK = Effort(budget=0.1, patience=0.1, last_cache_times=8)
 
 
 def in_seconds(counts: int) -> Effort:
     """Return what measures all ceilings with so many numbers of threads in less than ten seconds."""
-    # the rest is setting up; rounds are spread over the time, because what disturbs comes and goes
-    return replace(QUICK, budget=3.0 / counts, patience=1.0 / counts)
+    return replace(QUICK, budget=6.5 / counts, patience=1.0 / counts)  # the rest is setting up
 
 
 def measure(
@@ -116,14 +125,13 @@ def measure(
     free = sysfs.available_memory(sysfs.Tree(Path("/")))
     ceilings = [one for one in machine.ceilings if one.threads not in counts]
     watch = Watch()
-    steps = _Steps(progress, watch)
+    steps = _Steps(len(counts), progress, watch)
     plans = []
     for count in counts:
         total = dram_bytes(machine, count, effort.last_cache_times, free)
         memory = memory_jobs(machine, count, total // count, available, mixes)
         compute = compute_jobs(available)
         plans.append((count, memory, compute))
-        steps.total += effort.rounds * len({job.name for job in memory + compute})
         for mix in DRAM_MIXES:
             if all(job.loop.mix != mix for job in memory):
                 notes.append(f"{_NOTE}there is no {mix} loop for {machine.architecture}")
@@ -186,7 +194,7 @@ def remeasure(
     for count in sorted({one.threads for one in again}):
         wanted = {one.name: one for one in again if one.threads == count}
         jobs = [job for job in _jobs(machine, count, wanted.values(), QUICK) if job.name in wanted]
-        # the loop that was the fastest then; the trial would take longer than the measurement
+        # the loop that was the fastest then
         known = [job for job in jobs if wanted[job.name].note.startswith(job.note)]
         jobs = known if {job.name for job in known} == set(wanted) else jobs
         effort = replace(QUICK, budget=seconds * len(wanted) / len(again))
@@ -211,9 +219,8 @@ def measure_again(
     For ceilings that something disturbed; nothing makes a loop faster than the machine is.
     """
     effort = effort or Effort()
-    steps = _Steps(progress)
     plans = [(count, _jobs(machine, count, (), effort)) for count in dict.fromkeys(threads)]
-    steps.total = sum(effort.rounds * len({job.name for job in jobs}) for _, jobs in plans)
+    steps = _Steps(len(plans), progress)
     found: list[Ceiling] = []
     for count, jobs in plans:
         found += _measured(topology.placement(count), jobs, effort, steps)
@@ -238,35 +245,45 @@ def _jobs(machine: Machine, threads: int, wanted: Iterable[Ceiling], effort: Eff
 def _measured(
     cpus: Sequence[int], jobs: Sequence[Job], effort: Effort, steps: _Steps | None = None
 ) -> list[Ceiling]:
-    """Return the ceilings of these jobs; walks are about small pages, the others have huge ones."""
-    found: list[Ceiling] = []
-    for walks in (False, True):
-        some = [job for job in jobs if (job.loop.mix == WALK) == walks]
-        if some:
-            with Team(cpus, _memory(some), small_pages=walks) as team:
-                found += measure_jobs(team, some, effort, steps)
+    """Return the ceilings of these jobs, each the best of several places where that matters."""
+    steps = steps or _Steps(1)
+    jobs = [one for job in jobs for one in placed(job)]
+    small = [job for job in jobs if job.small_pages]
+    huge = [job for job in jobs if not job.small_pages]
+    with Team(cpus, _memory(huge), small_bytes=_memory(small)) as team:
+        found = measure_jobs(team, jobs, effort, steps)
+    steps.end()
     return found
 
 
 def _memory(jobs: Sequence[Job]) -> int:
-    return max((job.memory_bytes for job in jobs), default=0)
+    return max((job.memory_bytes for job in jobs if job.loop.streams), default=0)
 
 
 class _Steps:
-    """Counts what has been done, for whoever shows it."""
+    """Tells how far a measurement is to whoever shows it, in hundredths of each number of threads."""
 
-    def __init__(self, progress: Progress | None = None, watch: Watch | None = None) -> None:
-        self.progress, self.done, self.total, self.watch = progress, 0, 0, watch
+    def __init__(self, counts: int, progress: Progress | None = None, watch: Watch | None = None) -> None:
+        self._progress, self._watch = progress, watch
+        self._total = 100 * counts
+        self._count = 0
+        self._next = 0.0
 
-    def skip(self, steps: int) -> None:
-        self.total -= steps
+    def step(self, done: float, what: str) -> None:
+        """Say that this share of a number of threads is done, and what was just measured."""
+        if self._watch is not None and time.monotonic() > self._next:
+            self._watch.look()
+            self._next = time.monotonic() + _LOOK_SECONDS
+        self._say(self._count + 100 * min(1.0, done), what)
 
-    def step(self, what: str) -> None:
-        self.done += 1
-        if self.watch is not None:
-            self.watch.look()
-        if self.progress is not None:
-            self.progress(self.done, self.total, what)
+    def end(self) -> None:
+        """End this number of threads."""
+        self._count += 100
+        self._say(self._count, "done")
+
+    def _say(self, done: float, what: str) -> None:
+        if self._progress is not None:
+            self._progress(round(done), self._total, what)
 
 
 def measure_jobs(
@@ -274,27 +291,32 @@ def measure_jobs(
 ) -> list[Ceiling]:
     """Return a ceiling for each name, its samples spread over all rounds.
 
-    Of jobs with the same name, the fastest in a short trial is measured.
+    Of jobs with the same name, the best counts; one that falls far behind is not measured any more.
     """
-    steps = steps or _Steps()
-    jobs = _fastest(team, [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs])
+    jobs = [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs]
     samples = [NO_SAMPLES] * len(jobs)
+    going = list(range(len(jobs)))
     begun = time.monotonic()
     for round_ in range(effort.rounds):
-        if round_ and time.monotonic() - begun > effort.budget:
-            steps.skip((effort.rounds - round_) * len(jobs))
+        spent = (time.monotonic() - begun) / effort.budget if effort.budget > 0 else 1.0
+        if round_ and spent >= 1:
             break
-        for index, job in enumerate(jobs):
-            samples[index] += _sampled(team, job, effort.samples)
-            steps.step(f"{job.name}, {_threads(len(team.cpus))}")
+        for place, index in enumerate(going):
+            samples[index] += _sampled(team, jobs[index], effort.samples)
+            if steps is not None:
+                done = max(spent, (round_ + (place + 1) / len(going)) / effort.rounds)
+                steps.step(done, f"{jobs[index].name}, {_threads(len(team.cpus))}")
+        if round_ + 1 >= _SETTLED:
+            going = _near(jobs, samples, going)
+    found = _winners(jobs, samples)
     begun = time.monotonic()
-    for index, job in enumerate(jobs):
-        for _ in range(_AGAIN):
-            if not clock_moved(samples[index]):
-                break
-            again = _sampled(team, job, effort.samples * min(effort.rounds, _ROUNDS_AGAIN))
-            samples[index] = again if not clock_moved(again) else samples[index] + again
-    while disturbed := [index for index, one in enumerate(samples) if not one.undisturbed]:
+    for _ in range(_AGAIN):
+        moved = [index for index in found if clock_moved(samples[index])]
+        for index, again in zip(moved, _in_turn(team, [jobs[index] for index in moved], effort), strict=True):
+            # as high at a steady clock, or else something disturbed it
+            steady = not clock_moved(again) and _best(again) >= _AS_HIGH * _best(samples[index])
+            samples[index] = again if steady else samples[index] + again
+    while disturbed := [index for index in found if not samples[index].undisturbed]:
         for index in disturbed:
             if time.monotonic() - begun > effort.patience:
                 break
@@ -302,35 +324,63 @@ def measure_jobs(
         else:
             continue
         break
-    return [ceiling(job, one, len(team.cpus)) for job, one in zip(jobs, samples, strict=True)]
+    return [ceiling(jobs[index], samples[index], len(team.cpus)) for index in found]
 
 
-def _fastest(team: Team, jobs: Sequence[Job]) -> list[Job]:
-    """Return the best job of each name, by a short trial."""
-    alike: dict[str, list[Job]] = {}
-    for job in jobs:
-        alike.setdefault(job.name, []).append(job)
-    several = ((job.name, job.loop.order) for job in jobs if len(alike[job.name]) > 1)
-    rates = dict.fromkeys(several, 0.0)
-    for _ in range(_TRIALS):  # in turn, so that a disturbance does not hit one of them alone
-        for job in jobs:
-            key = job.name, job.loop.order
-            if key in rates:
-                samples = _sampled(team, job, 2, probe=False)
-                pairs = zip(samples.iterations, samples.seconds, strict=True)
-                rates[key] = max(rates[key], *(done * job.loop.chunk_bytes / took for done, took in pairs))
-    return [max(some, key=lambda job: rates.get((job.name, job.loop.order), 0.0)) for some in alike.values()]
+def _in_turn(team: Team, jobs: Sequence[Job], effort: Effort) -> list[Samples]:
+    """Return samples of some jobs, in rounds, so that a disturbance does not hit all of one."""
+    samples = [NO_SAMPLES] * len(jobs)
+    for _ in range(_ROUNDS_AGAIN):
+        for index, job in enumerate(jobs):
+            samples[index] += _sampled(team, job, effort.samples)
+    return samples
 
 
-def _sampled(team: Team, job: Job, samples: int, *, probe: bool = True) -> Samples:
+def _best(samples: Samples) -> float:
+    """Return the most iterations a second of a sample."""
+    return max(done / took for done, took in zip(samples.iterations, samples.seconds, strict=True))
+
+
+def _best_rates(jobs: Sequence[Job], samples: Sequence[Samples]) -> list[float]:
+    """Return how fast each job was at best, in bytes or FLOPs of an iteration that jobs of a name share."""
+    pairs = zip(jobs, samples, strict=True)
+    return [_best(one) * max(job.loop.chunk_bytes, job.loop.flops) for job, one in pairs]
+
+
+def _winners(jobs: Sequence[Job], samples: Sequence[Samples]) -> list[int]:
+    """Return the place of the fastest job of each name."""
+    rates = _best_rates(jobs, samples)
+    best: dict[str, int] = {}
+    for index, job in enumerate(jobs):
+        if job.name not in best or rates[index] > rates[best[job.name]]:
+            best[job.name] = index
+    return list(best.values())
+
+
+def _near(jobs: Sequence[Job], samples: Sequence[Samples], going: Sequence[int]) -> list[int]:
+    """Return those that may yet be the fastest of their name."""
+    rates = _best_rates(jobs, samples)
+    best = {jobs[index].name: rates[index] for index in _winners(jobs, samples)}
+    return [index for index in going if rates[index] >= _BEHIND * best[jobs[index].name]]
+
+
+def _sampled(team: Team, job: Job, samples: int) -> Samples:
+    # what the loop before left in the caches goes first
+    round_ = -(-2 * job.stream_bytes // (job.iterations * job.loop.chunk_bytes)) if job.wrapped else 1
+    return _run(team, job, samples, warmups=max(1, round_), probe_operations=clock.PROBE_OPERATIONS)
+
+
+def _run(team: Team, job: Job, samples: int, *, warmups: int = 1, probe_operations: int = 0) -> Samples:
     return team.run(
         job.loop,
         job.iterations,
         samples,
         stream_bytes=job.stream_bytes,
+        place=job.place,
+        small_pages=job.small_pages,
         wrapped=job.wrapped,
-        warmups=3,  # what the loop before left in the caches goes first
-        probe_operations=clock.PROBE_OPERATIONS if probe else 0,
+        warmups=warmups,
+        probe_operations=probe_operations,
     )
 
 
@@ -338,34 +388,42 @@ def _calibrated(team: Team, job: Job, seconds: float) -> Job:
     """Return the job with so many iterations that a sample takes about ``seconds``."""
     trial = 2048
     while True:
-        took = min(
-            team.run(
-                job.loop, trial, 3, stream_bytes=job.stream_bytes, wrapped=job.wrapped, warmups=1
-            ).seconds
-        )
+        took = min(_run(team, replace(job, iterations=trial), 3).seconds)
         if took > seconds / 8 or trial > 1 << 40:
             return replace(job, iterations=max(1, round(trial * seconds / took)))
         trial *= 8
 
 
 def clock_moved(samples: Samples) -> bool:
-    """Whether the core clock was not the same in all samples that nothing disturbed."""
+    """Whether the core clock was not the same in all samples that come near the best."""
     found = _clock_of(samples)
     return found.spread is not None and found.spread > STEADY
 
 
 def _clock_of(samples: Samples) -> clock.Clock:
-    """Return the clock by the probes right after those samples that nothing disturbed, of all if all were."""
-    threads = len(samples.add_seconds) // max(1, len(samples.seconds))
-    kept = [index for index, share in enumerate(samples.busy) if share >= UNDISTURBED]
-    if not threads or not kept:
-        return clock.from_probes(clock.PROBE_OPERATIONS, samples.add_seconds, samples.multiply_seconds)
-    places = [index * threads + thread for index in kept for thread in range(threads)]
-    return clock.from_probes(
-        clock.PROBE_OPERATIONS,
-        [samples.add_seconds[place] for place in places],
-        [samples.multiply_seconds[place] for place in places],
-    )
+    """Return the clock in those samples that come near the best, or else by the probes right after them.
+
+    What slows a sample also slows the probe after it, and is no other clock.
+    """
+    threads = len(samples.counted_hz or samples.add_seconds) // max(1, len(samples.seconds))
+    near = _NEAR * _best(samples)
+    rates = (done / took for done, took in zip(samples.iterations, samples.seconds, strict=True))
+    chosen = [index for index, rate in enumerate(rates) if rate >= near]
+    places = [index * threads + thread for index in chosen for thread in range(threads)]
+    if samples.counted_hz:
+        counted = [hz for place in places if (hz := samples.counted_hz[place]) is not None]
+        if counted:
+            return clock.from_counters(counted)
+    found = _probed(samples, places)
+    if found.hz is None:  # the few right after the best were disturbed themselves
+        found = _probed(samples, range(len(samples.add_seconds)))
+    return replace(found, source=f"{found.source}; no counter of cycles: {samples.uncounted}")
+
+
+def _probed(samples: Samples, places: Sequence[int]) -> clock.Clock:
+    add = [samples.add_seconds[place] for place in places]
+    multiply = [samples.multiply_seconds[place] for place in places]
+    return clock.from_probes(clock.PROBE_OPERATIONS, add, multiply)
 
 
 def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:

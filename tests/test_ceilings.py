@@ -72,7 +72,7 @@ def test_a_peak_is_iterations_times_flops_over_seconds() -> None:
     assert roof.samples == (10 * 96 / 0.5, 20 * 96 / 0.5)
     assert (roof.kind, roof.level, roof.precision, roof.fma) == ("compute", None, "f64", True)
     assert roof.clock_hz is None
-    assert roof.clock_source == "no probe of the clock ran"
+    assert roof.clock_source == "no probe of the clock ran; no counter of cycles: nobody asked for one"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,7 @@ DRIFTING = [3.2e9 + 0.02e9 * number for number in range(10)]
 
 def test_a_ceiling_whose_clock_moved_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter([moving(DRIFTING), moving(STEADY)])
+    monkeypatch.setattr(ceilings, "_ROUNDS_AGAIN", 1)
     monkeypatch.setattr(Team, "run", lambda *arguments, **options: next(runs))
     with Team(topology.placement(1)) as team:
         (roof,) = ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(rounds=1))
@@ -131,8 +132,21 @@ def test_a_ceiling_whose_clock_moved_is_measured_again(monkeypatch: pytest.Monke
     assert roof.clock_hz == pytest.approx(3.2e9, rel=0.01)
 
 
+def test_what_is_lower_at_a_steady_clock_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower = replace(moving(STEADY), seconds=(1.05e-3,) * 10)
+    runs = iter([moving(DRIFTING), lower, lower, lower])
+    monkeypatch.setattr(ceilings, "_ROUNDS_AGAIN", 1)
+    monkeypatch.setattr(Team, "run", lambda *arguments, **options: next(runs))
+    with Team(topology.placement(1)) as team:
+        (roof,) = ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(rounds=1))
+    assert len(roof.samples) == 40
+    assert roof.value == 96 / 1e-3
+    assert roof.note.startswith("unsteady")
+
+
 def test_a_clock_that_never_stays_is_said_after_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
+    monkeypatch.setattr(ceilings, "_ROUNDS_AGAIN", 1)
 
     def run(*arguments: object, **options: object) -> Samples:
         runs.append(1)
@@ -145,27 +159,104 @@ def test_a_clock_that_never_stays_is_said_after_three_times(monkeypatch: pytest.
     assert roof.note.startswith("unsteady: the clock moved by 4.")
 
 
-def test_the_clock_of_disturbed_samples_is_none_of_the_ceilings() -> None:
-    samples = replace(moving([3.2e9] * 8 + [1.6e9] * 2), busy=(1.0,) * 8 + (0.5,) * 2)
+def test_the_clock_of_slow_samples_is_none_of_the_ceilings() -> None:
+    samples = replace(moving(DRIFTING), seconds=(1e-3,) * 2 + (1.1e-3,) * 8)
     assert not ceilings.clock_moved(samples)
+    assert ceilings.clock_moved(replace(samples, seconds=(1e-3,) * 10))
 
 
-def test_of_loops_that_differ_in_order_the_fastest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, fast = replace(TRIAD, order="loads first"), replace(TRIAD, index=2, order="in turn")
+def test_a_clock_that_is_counted_goes_before_the_probes() -> None:
+    samples = replace(moving(STEADY), counted_hz=(2.5e9,) * 9 + (None,), uncounted="No data available")
+    roof = ceiling(Job("f64 AVX2 FMA", FMA), samples, threads=1)
+    assert roof.clock_hz == 2.5e9
+    assert roof.clock_source == "core cycles counted, over task-clock; 9 samples"
+
+
+def test_a_counted_clock_that_moves_is_seen() -> None:
+    moved = replace(moving(STEADY), counted_hz=tuple(DRIFTING), uncounted="")
+    assert ceilings.clock_moved(moved)
+    assert not ceilings.clock_moved(replace(moved, counted_hz=(2.5e9,) * 10))
+
+
+def test_without_counters_the_probes_tell_and_the_reason_is_said() -> None:
+    samples = replace(moving(STEADY), counted_hz=(None,) * 10, uncounted="No such file or directory")
+    roof = ceiling(Job("f64 AVX2 FMA", FMA), samples, threads=1)
+    assert roof.clock_hz == pytest.approx(3.2e9, rel=0.01)
+    assert roof.clock_source == (
+        "dependent additions, one a cycle; 10 of 10 probes; no counter of cycles: No such file or directory"
+    )
+
+
+def test_where_the_probes_of_the_best_sample_were_disturbed_all_of_them_are_asked() -> None:
+    samples = moving([3.2e9] * 10)
+    longer = (2.4 * samples.add_seconds[0], *samples.multiply_seconds[1:])
+    samples = replace(samples, seconds=(1e-3,) + (2e-3,) * 9, multiply_seconds=longer)
+    assert ceiling(Job("f64 AVX2 FMA", FMA), samples, threads=1).clock_hz == pytest.approx(3.2e9)
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> list[str]:
+    """Let loops of these orders take so long; return the orders of those that run, as they run."""
     measured: list[str] = []
 
     def run(team: Team, loop: Loop, iterations: int, samples: int, **options: Any) -> Samples:
-        if options["probe_operations"]:
-            measured.append(loop.order)
-        seconds = 1e-3 if loop is fast else 2e-3
-        return Samples((seconds,) * samples, (iterations,) * samples, busy=(1.0,) * samples)
+        measured.append(loop.order)
+        return Samples((seconds[loop.order],) * samples, (iterations,) * samples, busy=(1.0,) * samples)
 
     monkeypatch.setattr(Team, "run", run)
-    jobs = [Job("L1-L2 triad", one, MEMORY, iterations=8) for one in (slow, fast)]
+    return measured
+
+
+def test_of_loops_that_differ_in_order_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"loads first": 1.02e-3, "in turn": 1e-3, "by fours": 2e-3}
+    measured = timed(monkeypatch, seconds)
+    jobs = [
+        Job("L1-L2 triad", replace(TRIAD, order=order), MEMORY, iterations=8, note=order) for order in seconds
+    ]
     with Team(topology.placement(1)) as team:
-        (roof,) = ceilings.measure_jobs(team, jobs, Effort(rounds=2))
-    assert set(measured) == {"in turn"}
+        (roof,) = ceilings.measure_jobs(team, jobs, Effort(rounds=11))
     assert roof.value == 8 * 256 // 8 * 32 / 1e-3
+    assert roof.note == "in turn"
+    assert len(roof.samples) == 11 * 3  # of the best alone
+    # what is close is measured to the end; what is far behind, until that has shown
+    assert [measured.count(order) for order in seconds] == [11, 11, 8]
+
+
+def test_jobs_of_other_names_are_no_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = timed(monkeypatch, {"loads first": 1e-3, "in turn": 2e-3})
+    jobs = [
+        Job(order, replace(TRIAD, order=order), MEMORY, iterations=8) for order in ("loads first", "in turn")
+    ]
+    with Team(topology.placement(1)) as team:
+        found = ceilings.measure_jobs(team, jobs, Effort(rounds=10))
+    assert [one.name for one in found] == ["loads first", "in turn"]
+    assert measured.count("in turn") == 10
+
+
+def test_no_round_is_begun_once_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = timed(monkeypatch, {"": 1e-3})
+    with Team(topology.placement(1)) as team:
+        ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(budget=0))
+        assert len(measured) == 1
+        ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(budget=60, rounds=7))
+    assert len(measured) == 1 + 7
+
+
+def test_a_working_set_is_gone_through_twice_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    warmups: list[int] = []
+
+    def run(team: Team, loop: Loop, iterations: int, samples: int, **options: Any) -> Samples:
+        warmups.append(options["warmups"])
+        return Samples((1e-3,) * samples, (iterations,) * samples, busy=(1.0,) * samples)
+
+    monkeypatch.setattr(Team, "run", run)
+    jobs = [
+        Job("short", TRIAD, MEMORY, 1 << 20, wrapped=True, iterations=1000),
+        Job("long", TRIAD, MEMORY, 1 << 10, wrapped=True, iterations=1000),
+        Job("on", TRIAD, MEMORY, 1 << 30, iterations=1000),
+    ]
+    with Team(topology.placement(1)) as team:
+        ceilings.measure_jobs(team, jobs, Effort(rounds=1))
+    assert warmups == [9, 1, 1]  # 2 MiB are 8192 chunks
 
 
 def test_what_else_ran_is_said_of_the_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,12 +315,14 @@ def test_a_mix_without_a_loop_is_refused_with_those_there_are() -> None:
         ceilings.measure(small_machine(), ratios=("5:7",))
 
 
-def test_progress_ends_where_it_said() -> None:
+def test_progress_goes_up_and_ends_where_it_said() -> None:
     seen: list[tuple[int, int, str]] = []
-    quick = replace(BRIEF, rounds=3, budget=0)
+    quick = replace(BRIEF, budget=0)
     ceilings.measure(small_machine(), effort=quick, progress=lambda *step: seen.append(step))
-    assert [done for done, _, _ in seen] == list(range(1, len(seen) + 1))
-    assert seen[0][1] == 3 * len(seen)
+    done = [number for number, _, _ in seen]
+    assert done == sorted(done)
+    assert {total for _, total, _ in seen} == {100}
+    assert done[-1] == 100
     assert seen[0][2] == "DRAM read, 1 thread"
 
 

@@ -1,10 +1,11 @@
-"""The core clock that is sustained right now, from chains of instructions whose length in cycles is known.
+"""The core clock that is sustained: core cycles counted, or chains of instructions of known length in cycles.
 
-A dependent integer addition takes one cycle on every processor in use, so a chain of them is a stopwatch for
-the core clock; it needs no counters and works in a virtual machine. The time-stamp counter is of no use here:
-it ticks at a rate of its own. A chain of multiplications is timed beside it: its step takes a whole number of
-cycles, so a ratio that is not whole means that the processor is emulated or the probes were disturbed, and
-then there is no clock.
+Where there are hardware counters, core cycles over the time that a thread ran are its clock. Else a dependent
+integer addition takes one cycle on every processor in use, so a chain of them is a stopwatch for the core
+clock; it needs no counters and works in a virtual machine. The time-stamp counter is of no use here: it ticks
+at a rate of its own. A chain of multiplications is timed beside it: its step takes a whole number of cycles,
+so a ratio that is not whole means that the processor is emulated or the probes were disturbed, and then there
+is no clock.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 METHOD = "dependent additions, one a cycle"
-PROBE_OPERATIONS = 64_000
-"""Length of a chain: some 16 microseconds, so that reading the time costs little and few are interrupted."""
+COUNTED = "core cycles counted, over task-clock"
+PROBE_OPERATIONS = 32_000
+"""Length of a chain: some 10 microseconds, so that reading the time costs little and few are interrupted."""
 
 _WARM_UP_SECONDS = 0.005
 _WHOLE = 0.02
@@ -31,11 +33,11 @@ class Clock:
     Attributes
     ----------
     hz
-        Median of the probes kept, or ``None``.
+        Median of the samples counted or the probes kept, or ``None``.
     source
-        How it was got, how many probes were kept; or why there is none.
+        How it was got, of how many; or why there is none.
     spread
-        Distance between the ninth and the first decile of the probes kept, over ``hz``.
+        Distance between the ninth and the first decile of these, over ``hz``.
     """
 
     hz: float | None
@@ -55,6 +57,21 @@ def sustained(probes: int = 25) -> Clock:
         add.append(lib.machine_add_chain(PROBE_OPERATIONS))
         multiply.append(lib.machine_multiply_chain(PROBE_OPERATIONS))
     return from_probes(PROBE_OPERATIONS, add, multiply)
+
+
+def from_counters(hertz: Sequence[float]) -> Clock:
+    """Return the clock of samples in which hardware counted the cycles; there is one at least."""
+    return Clock(
+        statistics.median(hertz),
+        f"{COUNTED}; {len(hertz)} sample{'s' if len(hertz) > 1 else ''}",
+        _spread(sorted(hertz)),
+    )
+
+
+def _spread(ordered: Sequence[float]) -> float:
+    """Return the distance between the ninth and the first decile, over the median."""
+    last = len(ordered) - 1
+    return (ordered[round(0.9 * last)] - ordered[round(0.1 * last)]) / statistics.median(ordered)
 
 
 def from_probes(operations: int, add_seconds: Sequence[float], multiply_seconds: Sequence[float]) -> Clock:
@@ -85,8 +102,7 @@ def from_probes(operations: int, add_seconds: Sequence[float], multiply_seconds:
     limit = max(_OUTLIER * middle, _DEVIATIONS * 1.48 * deviation)
     kept = sorted(rate for rate in agreeing if abs(rate - middle) <= limit)
     hz = statistics.median(kept)
-    last = len(kept) - 1
-    spread = (kept[round(0.9 * last)] - kept[round(0.1 * last)]) / hz
+    spread = _spread(kept)
     source = f"{METHOD}; {len(kept)} of {len(pairs)} probes"
     if 2 * len(kept) < len(pairs):
         source += ", unsteady"

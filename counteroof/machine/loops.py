@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ..errors import MachineError
 from . import sysfs
 from .boundary import Boundary
 
+_HUGE = 2 << 20
 UNDISTURBED = 0.95
 """From this share of its time on, a sample is one of the machine and not of what else ran on it."""
 
@@ -63,7 +65,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class Samples:
-    """Seconds and iterations (of all threads) of each sample, and the clock probes after it."""
+    """Seconds and iterations (of all threads) of each sample, and its clock.
+
+    Of each thread in each sample: the chains of the clock probe after it, and the clock in it as hardware
+    counters have it, ``None`` where ``uncounted`` says why they do not.
+    """
 
     seconds: tuple[float, ...]
     iterations: tuple[int, ...]
@@ -71,6 +77,9 @@ class Samples:
     multiply_seconds: tuple[float, ...] = ()
     busy: tuple[float, ...] = ()
     """Share of each sample in which all threads were running; other processes take the rest."""
+
+    counted_hz: tuple[float | None, ...] = ()
+    uncounted: str = "nobody asked for one"
 
     @property
     def undisturbed(self) -> int:
@@ -84,27 +93,40 @@ class Samples:
             self.add_seconds + other.add_seconds,
             self.multiply_seconds + other.multiply_seconds,
             self.busy + other.busy,
+            self.counted_hz + other.counted_hz,
+            other.uncounted or self.uncounted,
         )
 
 
-NO_SAMPLES = Samples((), ())
+NO_SAMPLES = Samples((), (), uncounted="")
 
 
-def loops() -> tuple[Loop, ...]:
-    """Return the loops this processor can run, of each kind and order one, in the best encoding."""
+def table() -> tuple[Loop, ...]:
+    """Return all loops for this architecture, those included that this processor cannot run."""
     from ..native import ffi, lib
 
-    found: dict[tuple[str, str, str, str], Loop] = {}
+    found = []
     for index in range(lib.ceilings_loop_count()):
-        if not lib.ceilings_loop_usable(index):
-            continue
         entry = lib.ceilings_loop(index)
         mix, isa, precision, streams, order = (
             ffi.string(text).decode()
             for text in (entry.mix, entry.isa, entry.precision, entry.streams, entry.order)
         )
-        loop = Loop(index, mix, isa, precision, streams, entry.chunk_bytes, entry.flops, entry.fused, order)
-        found.setdefault((mix, isa, precision, order), loop)  # the table has the better encoding first
+        found.append(
+            Loop(index, mix, isa, precision, streams, entry.chunk_bytes, entry.flops, entry.fused, order)
+        )
+    return tuple(found)
+
+
+def loops() -> tuple[Loop, ...]:
+    """Return the loops this processor can run, of each kind and order one, in the best encoding."""
+    from ..native import lib
+
+    found: dict[tuple[str, str, str, str], Loop] = {}
+    for loop in table():
+        if lib.ceilings_loop_usable(loop.index):
+            # the table has the better encoding first
+            found.setdefault((loop.mix, loop.isa, loop.precision, loop.order), loop)
     if any(loop.isa == "AVX2" for loop in found.values()):
         # the same loops as those of AVX2 without fused multiply-adds
         return tuple(loop for loop in found.values() if loop.isa != "AVX")
@@ -120,8 +142,8 @@ class Team:
         One for each thread.
     bytes_each
         Memory of each thread; written before anything reads it, so that none of it is the kernel's zero page.
-    small_pages
-        Without huge pages, which else are asked for.
+    small_bytes
+        More memory of each thread, for which no huge pages are asked.
     chain_bytes
         Of each thread's memory become a chain of pointers, for the loop ``random`` and no other.
     home
@@ -133,7 +155,7 @@ class Team:
         cpus: Sequence[int],
         bytes_each: int = 0,
         *,
-        small_pages: bool = False,
+        small_bytes: int = 0,
         chain_bytes: int = 0,
         home: Sequence[int] | None = None,
     ) -> None:
@@ -143,11 +165,13 @@ class Team:
         self._ffi, self._lib = ffi, lib
         self._cpus = ffi.new("int32_t[]", list(cpus))
         self._memory: Any = ffi.NULL
-        if bytes_each:
+        self._huge = -(-bytes_each // _HUGE) * _HUGE
+        if bytes_each or small_bytes:
             out = ffi.new("struct ceilings_memory **")
             writers = ffi.new("int32_t[]", list(home or cpus))
-            status = lib.ceilings_memory_new(len(cpus), writers, bytes_each, small_pages, chain_bytes, out)
-            self._check(status, f"{units.binary_bytes(bytes_each * len(cpus))} of memory")
+            status = lib.ceilings_memory_new(len(cpus), writers, bytes_each, small_bytes, chain_bytes, out)
+            total = (bytes_each + small_bytes) * len(cpus)
+            self._check(status, f"{units.binary_bytes(total)} of memory")
             self._memory = ffi.gc(out[0], lib.ceilings_memory_free)
 
     def chain(self, bytes_each: int) -> None:
@@ -179,6 +203,8 @@ class Team:
         samples: int,
         *,
         stream_bytes: int = 0,
+        place: int = 0,
+        small_pages: bool = False,
         wrapped: bool = False,
         warmups: int = 2,
         probe_operations: int = 0,
@@ -189,6 +215,8 @@ class Team:
         ----------
         stream_bytes
             Of each stream of each thread; a power of two if wrapped.
+        place
+            Where the streams begin in the thread's memory, which with ``small_pages`` is that of such.
         wrapped
             Whether a sample goes round its streams, or goes on where the last one ended.
         warmups
@@ -200,7 +228,7 @@ class Team:
         new = self._ffi.new
         seconds, done = new("double[]", samples), new("uint64_t[]", samples)
         add, multiply = new("double[]", samples * threads), new("double[]", samples * threads)
-        busy = new("double[]", samples)
+        busy, counted = new("double[]", samples), new("double[]", samples * threads)
         result = new(
             "struct ceilings_result *",
             {
@@ -209,6 +237,7 @@ class Team:
                 "add_seconds": add,
                 "multiply_seconds": multiply,
                 "busy": busy,
+                "counted_hz": counted,
             },
         )
         request = new(
@@ -218,6 +247,7 @@ class Team:
                 "threads": threads,
                 "cpus": self._cpus,
                 "memory": self._memory if loop.streams else self._ffi.NULL,
+                "place": place + (self._huge if small_pages else 0),
                 "stream_bytes": stream_bytes,
                 "wrapped": wrapped,
                 "samples": samples,
@@ -228,7 +258,14 @@ class Team:
         )
         self._check(self._lib.ceilings_run(request, result), f"the loop {loop.isa} {loop.mix}")
         probes = (tuple(add), tuple(multiply)) if probe_operations else ((), ())
-        return Samples(tuple(seconds), tuple(done), *probes, busy=tuple(busy))
+        return Samples(
+            tuple(seconds),
+            tuple(done),
+            *probes,
+            busy=tuple(busy),
+            counted_hz=tuple(None if math.isnan(hz) else hz for hz in counted),
+            uncounted=os.strerror(result.uncounted) if result.uncounted else "",
+        )
 
     def _check(self, status: int, what: str) -> None:
         if status:

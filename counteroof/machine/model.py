@@ -93,6 +93,11 @@ class CacheLevel:
     slices: int = 1
 
 
+def special(mix: str) -> bool:
+    """Return whether a mix of arithmetic is of few independent operations, divisions or square roots."""
+    return "chain" in mix or mix in ("DIV", "SQRT")
+
+
 @dataclass(frozen=True)
 class Stores:
     """What stores cost beyond the lines that they write.
@@ -178,7 +183,7 @@ class Ceiling:
     @property
     def special(self) -> bool:
         """Whether it holds for some code alone: of few independent operations, divisions or square roots."""
-        return self.kind == "compute" and ("chain" in self.mix or self.mix in ("DIV", "SQRT"))
+        return self.kind == "compute" and special(self.mix)
 
     @property
     def peak(self) -> bool:

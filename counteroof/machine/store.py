@@ -23,6 +23,12 @@ from .model import CacheLevel, Ceiling, Machine
 
 SCHEMA = "counteroof.machine/2"
 NEVER = "not measured yet"
+MEASUREMENT = 2
+"""Number of what is measured and how, beside the loops; kept ceilings of another number are measured again.
+
+1. With trials of the orders of loads and stores, and walks of 2048 and 4096 lines.
+2. All orders throughout, short samples over the whole time, walks of 2560 and more lines.
+"""
 _LEVELS = ("dram", "l3", "l2", "l1")
 
 
@@ -34,11 +40,21 @@ class Record:
     kernel: str
     """Release of the kernel that ran while the ceilings were measured."""
     machine: Machine
+    measurement: str = "1"
+    """What :func:`measurement` said then."""
 
 
 def record(machine: Machine) -> Record:
     """Return ``machine`` as measured by this version under this kernel."""
-    return Record(__version__, platform.release(), machine)
+    return Record(__version__, platform.release(), machine, measurement())
+
+
+def measurement() -> str:
+    """Return what tells measurements of this program from those of another, whatever its version says."""
+    from .loops import table
+
+    loops = hashlib.sha256(repr([dataclasses.astuple(one)[1:] for one in table()]).encode()).hexdigest()
+    return f"{MEASUREMENT}-{loops[:8]}"
 
 
 def to_json(one: Record) -> dict[str, Any]:
@@ -188,6 +204,7 @@ def staleness(kept: Record, machine: Machine) -> tuple[str, ...]:
         ("hypervisor", str(then.hypervisor), str(now.hypervisor)),
         ("kernel", kept.kernel, platform.release()),
         ("counteroof", kept.counteroof, __version__),
+        ("way of measuring", kept.measurement, measurement()),
     )
     return tuple(f"{what}: {old} then, {new} now" for what, old, new in facts if old != new)
 

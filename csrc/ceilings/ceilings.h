@@ -15,16 +15,16 @@ struct ceilings_loop {
     const char *precision; /* "f16", "f32", "f64"; of what dot products multiply: "bf16", "int8" */
     const char *streams;   /* memory: a letter for each of a, b, c, and one as far from c as c from b: r read, w written, u updated (read, then written),
                               n written with non-temporal stores; compute: "" */
-    const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn" or "by fours"; loops that
-                              differ in it alone are tried, and the best counts. "chain": each load waits for the one before,
-                              "stride": every fourth line, in four turns; "pages": lines a page and a line
-                              apart, so that all sets have some; of these, chunk_bytes are a line of which one
-                              element is loaded. Compute: "" */
+    const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn", "by fours" or "loads apart"
+                              (in turn, no load being part of another instruction); of loops that differ in it alone
+                              the best counts. "chain": each load waits for the one before, "stride": every fourth line,
+                              in four turns; "pages": lines a page and a line apart, so that all sets have some; of
+                              these, chunk_bytes are a line of which one element is loaded. Compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */
     /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
-       "stride" in another order, with "pages" CEILINGS_WALK_LINES times as far, and with "chain" goes on where the last
+       "stride" in another order, with "pages" (modulo mask + 1) CEILINGS_WALK_LINES times as far, and with "chain" goes on where the last
        call ended. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 };
@@ -37,10 +37,10 @@ int ceilings_loop_usable(uint32_t index);
 /* A region of memory for each thread, written by that thread on its processor, so that no page is the kernel's
    shared zero page and each lies on the thread's own memory node. */
 struct ceilings_memory;
-/* 0 or a negative errno. `cpus` write it, and so it lies on their nodes; jobs may run on others. `small_pages`: without huge
-   pages, which else are asked for. `chain_bytes` of each thread become a chain of pointers for loops of that order, and
-   nothing else can run; 0: none do. */
-int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint32_t small_pages, uint64_t chain_bytes,
+/* 0 or a negative errno. `cpus` write it, and so it lies on their nodes; jobs may run on others. Each thread has `bytes_each`,
+   for which huge pages are asked, and from the next 2 MiB on `small_bytes` without any. `chain_bytes` of each thread
+   become a chain of pointers for loops of that order, and nothing else can run; 0: none do. */
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint64_t small_bytes, uint64_t chain_bytes,
                         struct ceilings_memory **out);
 /* Makes the chain of another length. */
 int ceilings_memory_chain(struct ceilings_memory *, uint64_t chain_bytes);
@@ -53,7 +53,8 @@ struct ceilings_job {
     uint32_t threads;
     const int32_t *cpus;             /* one for each thread */
     struct ceilings_memory *memory;  /* NULL for compute */
-    uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped */
+    uint64_t place;                  /* where in each thread's memory the streams begin */
+    uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped, but for "pages" */
     uint32_t wrapped;                /* 1: a sample goes round its streams; 0: it goes on where the last one ended */
     uint32_t samples;
     uint32_t warmups;                /* samples run first and dropped */
@@ -68,6 +69,9 @@ struct ceilings_result {
     double *multiply_seconds; /* [samples * threads] */
     double *busy;             /* [samples] share of it that all threads were running together, 0 to 1: less where
                                  other processes took a processor away */
+    double *counted_hz;       /* [samples * threads] core cycles in user mode over the time that the thread ran, by hardware
+                                 counters; NaN where they could not be had */
+    int32_t uncounted;        /* why not, an errno: of opening the counters, ENODATA if they did not count all the time; else 0 */
 };
 
 /* 0 or a negative errno: EINVAL if the memory is too small for the job or a processor cannot be used. */

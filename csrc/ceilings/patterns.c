@@ -45,8 +45,12 @@ uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *
 
 uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
 {
+    uint64_t lines = mask / LINE + 1, done = 0;
     (void)b, (void)c;
-    for (uint64_t i = 0; i < iterations; i++) load((char *)a + (i * LINE & mask) * CEILINGS_WALK_LINES);
+    while (done < iterations) {
+        uint64_t end = iterations - done < lines ? iterations : done + lines;
+        for (const char *place = (const char *)a; done < end; done++, place += CEILINGS_WALK_LINES * LINE) load(place);
+    }
     return iterations;
 }
 

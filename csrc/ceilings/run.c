@@ -1,6 +1,8 @@
 /* Runs one loop on pinned threads of its own, many short samples, the core clock probed after each. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -11,8 +13,9 @@
 
 #include "ceilings/loops.h"
 #include "machine/machine.h"
+#include "perf/perf.h"
 
-enum { ALIGN = 2 << 20, SKEW = 33 * 64, SPINS_BEFORE_YIELD = 2000 };
+enum { ALIGN = 2 << 20, SKEW = 5 * 64, SPINS_BEFORE_YIELD = 2000 };
 
 struct ceilings_memory {
     uint32_t threads;
@@ -148,7 +151,7 @@ uint64_t ceilings_memory_place(const struct ceilings_memory *memory, uint64_t *b
     return (uint64_t)(uintptr_t)memory->base;
 }
 
-int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint32_t small_pages, uint64_t chain_bytes,
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint64_t small_bytes, uint64_t chain_bytes,
                         struct ceilings_memory **out)
 {
     struct ceilings_memory *memory = calloc(1, sizeof *memory);
@@ -156,7 +159,8 @@ int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_ea
     if (!memory)
         return -ENOMEM;
     memory->threads = threads;
-    memory->bytes_each = (bytes_each + ALIGN - 1) / ALIGN * ALIGN;
+    uint64_t huge_bytes = (bytes_each + ALIGN - 1) / ALIGN * ALIGN;
+    memory->bytes_each = huge_bytes + (small_bytes + ALIGN - 1) / ALIGN * ALIGN;
     uint64_t bytes = memory->bytes_each * threads;
     char *map = mmap(NULL, bytes + ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) {
@@ -171,7 +175,13 @@ int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_ea
     if (memory->base < map + ALIGN)
         munmap(memory->base + bytes, (size_t)(map + ALIGN - memory->base));
     /* Without huge pages to be had, the wish for them is not granted; ceilings_memory_place lets one look. */
-    madvise(memory->base, bytes, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    for (uint32_t thread = 0; thread < threads; thread++) {
+        char *part = memory->base + thread * memory->bytes_each;
+        if (huge_bytes)
+            madvise(part, huge_bytes, MADV_HUGEPAGE);
+        if (small_bytes)
+            madvise(part + huge_bytes, memory->bytes_each - huge_bytes, MADV_NOHUGEPAGE);
+    }
     int status = run_team(threads, cpus, fill, memory);
     if (!status && chain_bytes)
         status = ceilings_memory_chain(memory, chain_bytes);
@@ -200,7 +210,35 @@ struct job_run {
     /* [samples * threads] */
     double *starts, *ends, *running;
     uint64_t *iterations;
+    atomic_int uncounted; /* errno, 0: all cycles were counted */
 };
+
+/* ---- the clock by counters ---- */
+
+enum { NOT_THE_KERNEL = 6 }; /* which everybody may count */
+
+/* Opens core cycles and task-clock of this thread as a group that counts from now on; its leader, or -errno. */
+static int counters_open(int *second)
+{
+    struct perf_event cycles = {PERF_TYPE_HARDWARE, NOT_THE_KERNEL, PERF_COUNT_HW_CPU_CYCLES, 0, 0};
+    struct perf_event ran = {PERF_TYPE_SOFTWARE, NOT_THE_KERNEL, PERF_COUNT_SW_TASK_CLOCK, 0, 0};
+    int leader = perf_open(&cycles, 0, -1, -1, 0, 1);
+    if (leader < 0)
+        return leader;
+    *second = perf_open(&ran, 0, -1, leader, 0, 1);
+    if (*second >= 0)
+        return leader;
+    perf_close(leader);
+    return *second;
+}
+
+/* Hertz from one reading to the next, NaN if the cycles were not counted all the time. */
+static double counted_hz(const struct perf_reading *start, const struct perf_reading *end)
+{
+    uint64_t cycles = end->values[0] - start->values[0], nanoseconds = end->values[1] - start->values[1];
+    int always = end->enabled - start->enabled == end->running - start->running;
+    return always && cycles && nanoseconds ? 1e9 * (double)cycles / (double)nanoseconds : NAN;
+}
 
 static double thread_seconds(void)
 {
@@ -216,18 +254,24 @@ static void measure(struct team *team, uint32_t thread, void *arg)
     const struct ceilings_loop *loop = run->loop;
     uint64_t sample_bytes = job->iterations * loop->chunk_bytes, position = 0;
     uint64_t mask = job->wrapped ? job->stream_bytes - 1 : UINT64_MAX;
-    char *base = job->memory ? job->memory->base + thread * job->memory->bytes_each : NULL;
+    char *base = job->memory ? job->memory->base + thread * job->memory->bytes_each + job->place : NULL;
+    struct perf_reading before, after;
+    int second = -1, counters = counters_open(&second);
+    if (counters < 0)
+        atomic_store(&run->uncounted, -counters);
 
     for (uint32_t round = 0; round < job->warmups + job->samples; round++) {
         double *stream[3] = {NULL, NULL, NULL};
         for (int i = 0; base && i < 3; i++)
             stream[i] = (double *)(base + (uint64_t)i * run->stream_stride + position);
         meet(team);
+        int counted = counters >= 0 && perf_read(counters, 2, &before) == 0;
         double running = thread_seconds();
         double start = machine_seconds();
         uint64_t done = loop->run(job->iterations, mask, stream[0], stream[1], stream[2]);
         double end = machine_seconds();
         running = thread_seconds() - running;
+        counted = counted && perf_read(counters, 2, &after) == 0;
         if (!job->wrapped) {
             position += sample_bytes;
             if (position + sample_bytes > job->stream_bytes)
@@ -240,10 +284,17 @@ static void measure(struct team *team, uint32_t thread, void *arg)
         run->ends[at] = end;
         run->running[at] = running;
         run->iterations[at] = done;
+        run->result->counted_hz[at] = counted ? counted_hz(&before, &after) : NAN;
+        if (counters >= 0 && isnan(run->result->counted_hz[at]))
+            atomic_store(&run->uncounted, ENODATA);
         if (job->probe_operations) {
             run->result->add_seconds[at] = machine_add_chain(job->probe_operations);
             run->result->multiply_seconds[at] = machine_multiply_chain(job->probe_operations);
         }
+    }
+    if (counters >= 0) {
+        perf_close(second);
+        perf_close(counters);
     }
 }
 
@@ -269,6 +320,7 @@ static void combine(const struct job_run *run, uint32_t sample)
 static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
 {
     uint64_t streams = strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
+    int masked = loop->run != ceilings_walk; /* which wraps where it should, and not by a mask */
     if (!streams)
         return 1;
     if (!job->memory || (loop->run == ceilings_chase) != (job->memory->chain_bytes != 0))
@@ -277,9 +329,10 @@ static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop
         return job->threads <= job->memory->threads && job->wrapped;
     if (!job->memory || job->threads > job->memory->threads || job->stream_bytes % loop->chunk_bytes)
         return 0;
-    if (job->wrapped ? (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)
+    if (job->wrapped ? masked && (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)
         return 0;
-    return (streams - 1) * stream_stride + job->stream_bytes <= job->memory->bytes_each;
+    uint64_t used = (streams - 1) * stream_stride + job->stream_bytes * (masked ? 1 : CEILINGS_WALK_LINES);
+    return job->place % 64 == 0 && job->place <= job->memory->bytes_each && used <= job->memory->bytes_each - job->place;
 }
 
 int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
@@ -287,7 +340,8 @@ int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
     const struct ceilings_loop *loop = ceilings_loop(job->loop);
     if (!loop || !job->threads || !job->samples || !job->iterations || !ceilings_isa_usable(loop))
         return -EINVAL;
-    /* Streams that start at the same offset of a page would hold each other up in the first-level cache. */
+    /* Streams that start at the same offset of a page would hold each other up in the first-level cache; and loads wait for
+       older stores to the same offset, so all that is loaded lies less than half a page ahead of what is stored. */
     struct job_run run = {.job = job, .loop = loop, .result = result, .stream_stride = job->stream_bytes + SKEW};
     if (!fits(job, loop, run.stream_stride))
         return -EINVAL;
@@ -301,6 +355,7 @@ int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
         status = run_team(job->threads, job->cpus, measure, &run);
     for (uint32_t sample = 0; !status && sample < job->samples; sample++)
         combine(&run, sample);
+    result->uncounted = atomic_load(&run.uncounted);
     free(run.running);
     free(run.iterations);
     free(run.ends);

@@ -197,7 +197,7 @@ def test_quick_takes_few_samples() -> None:
     assert main(["machine"]) == DONE
     assert main(["machine", "--quick", "--threads", "1", "--threads", "2"]) == DONE
     assert efforts == [ceilings.in_seconds(1), None, None, ceilings.in_seconds(2)]
-    assert 2 * (efforts[3].budget + efforts[3].patience) == efforts[0].budget + efforts[0].patience < 5
+    assert 2 * (efforts[3].budget + efforts[3].patience) == efforts[0].budget + efforts[0].patience < 8
 
 
 def test_full_says_what_the_caches_hold_and_what_other_ways_to_memory_reach(capsys: Captured) -> None:

@@ -90,7 +90,7 @@ def test_each_convention_says_what_a_byte_is() -> None:
 # ---- the model ----
 
 KINDS = {"r": Kind.LOAD, "w": Kind.STORE, "u": Kind.UPDATE, "n": Kind.NON_TEMPORAL}
-SKEW = 33 * 64  # what the runner puts between streams
+SKEW = 5 * 64  # what the runner puts between streams
 
 
 def streams_of(job: Job) -> list[tuple[int, int, int, Kind]]:

@@ -6,7 +6,7 @@ import pytest
 
 from counteroof.machine import clock
 
-OPERATIONS = 64_000
+OPERATIONS = 32_000
 HZ = 4.2e9
 
 
@@ -79,6 +79,15 @@ def test_a_clock_of_two_minds_is_unsteady() -> None:
     assert reading.hz is not None
     assert reading.spread is not None
     assert "unsteady" in reading.source or reading.spread > 0.1
+
+
+def test_counted_clocks_are_taken_as_they_are() -> None:
+    reading = clock.from_counters([3.0e9, 3.1e9, 3.05e9, 3.02e9])
+    assert (reading.hz, reading.source) == (3.035e9, "core cycles counted, over task-clock; 4 samples")
+    assert reading.spread == pytest.approx(0.1 / 3.035)
+    assert clock.from_counters([2e9]) == clock.Clock(
+        2e9, "core cycles counted, over task-clock; 1 sample", 0.0
+    )
 
 
 def test_this_core_has_a_clock_or_says_why_not() -> None:

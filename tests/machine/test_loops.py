@@ -356,7 +356,8 @@ def test_pointers_are_nothing_to_compute_with_and_numbers_nothing_to_follow() ->
 
 @pytest.mark.parametrize("small_pages", [False, True])
 def test_all_memory_is_written_before_it_is_read(small_pages: bool) -> None:
-    with Team(placement(1), 4 << 20, small_pages=small_pages) as team:
+    both = (0, 4 << 20) if small_pages else (4 << 20, 0)
+    with Team(placement(1), both[0], small_bytes=both[1]) as team:
         size = ffi.new("uint64_t *")
         start = int(lib.ceilings_memory_place(team._memory, size))
         values = np.frombuffer((ctypes.c_double * (size[0] // 8)).from_address(start))

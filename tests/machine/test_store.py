@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counteroof.errors import BadInput, MachineFileError
-from counteroof.machine import store
+from counteroof.machine import loops, store
 from counteroof.machine.model import Machine
 from tests import factories
 
@@ -190,9 +190,10 @@ def test_facts_of_today_are_kept_beside_the_ceilings_of_then(machine: Machine, c
     [
         ({"kernel": "5.4.0-old"}, "kernel: 5.4.0-old then"),
         ({"counteroof": "0.0.1"}, "counteroof: 0.0.1 then"),
+        ({"measurement": "1"}, "way of measuring: 1 then"),
     ],
 )
-def test_another_kernel_or_version_makes_ceilings_stale(
+def test_another_kernel_version_or_way_of_measuring_makes_ceilings_stale(
     machine: Machine, cache: Path, change: dict[str, Any], reason: str
 ) -> None:
     kept = replace(store.record(machine), **change)
@@ -203,6 +204,30 @@ def test_another_kernel_or_version_makes_ceilings_stale(
     assert found is None
     assert len(reasons) == 1
     assert reason in reasons[0]
+
+
+def test_a_file_that_does_not_say_how_it_was_measured_is_stale(
+    machine: Machine, cache: Path, file: dict[str, Any]
+) -> None:
+    del file["measurement"]
+    path = store.cache_file(machine)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(file))
+    found, (reason,) = store.cached(machine)
+    assert found is None
+    assert reason.startswith("way of measuring: 1 then, ")
+
+
+def test_other_loops_are_another_way_of_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = store.measurement()
+    assert now == store.measurement()
+    first, *rest = loops.table()
+    for changed in ([replace(first, flops=first.flops + 1), *rest], rest):
+        monkeypatch.setattr(loops, "table", lambda found=changed: tuple(found))
+        assert store.measurement() != now
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "MEASUREMENT", store.MEASUREMENT + 1)
+    assert store.measurement() != now
 
 
 @pytest.mark.parametrize(
