@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .base import Measurement
+from .believable import needed_flops
 from .likwid_client import Likwid, LikwidFailed
 from .likwid_groups import NAME, SECONDS, Counting
 from .likwid_look import NOT_INSTALLED, installed, offered
@@ -51,7 +52,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     calls = max(1, math.ceil(SECONDS / warm_seconds(prepared.seconds)))
     try:
         with Likwid(cpus) as likwid:
-            counting = Counting(likwid, [socket_of(REAL, cpu) for cpu in cpus], calls, prepared.seconds)
+            sockets = [socket_of(REAL, cpu) for cpu in cpus]
+            counting = Counting(likwid, sockets, calls, prepared.seconds, needed_flops(prepared))
             return counting.measurement(*_known_events())
     except LikwidFailed as error:
         return nothing_counted(NAME, str(error))

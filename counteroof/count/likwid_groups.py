@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from . import believable
 from .base import Count, FlopClass, Measurement, unavailable
 from .likwid_client import Group, Known, Likwid, LikwidFailed, Ran
 
@@ -69,12 +70,15 @@ class Counting:
         Calls to count.
     call
         Makes so many calls and returns their seconds.
+    needed
+        FLOPs that the kernel was declared to need for a result that was found right; ``None`` if unknown.
     """
 
     likwid: Likwid
     sockets: Sequence[int]
     calls: int
     call: Callable[[int], float]
+    needed: float | None = None
     notes: list[str] = field(default_factory=list)
 
     def measurement(self, vector_bits: int = 128, facts: Sequence[EventFact] = ()) -> Measurement:
@@ -93,6 +97,7 @@ class Counting:
             "use is in it; fewer are left with taskset"
         )
         flops, classes, instructions = self.flops(vector_bits, facts)
+        flops = believable.flops(flops, self.needed)
         read, write, total = self.bytes()
         none = unavailable(NAME, "LIKWID is asked for FLOPs and memory only")
         return Measurement(
@@ -105,7 +110,7 @@ class Counting:
             dram_read_bytes=read,
             dram_write_bytes=write,
             write_allocate_bytes=unavailable(NAME, "no event tells write-allocates from other reads"),
-            flops_by=classes,
+            flops_by=() if flops.value is None else classes,
             notes=tuple(self.notes),
             dram_bytes=total,
         )
@@ -224,8 +229,15 @@ class Counting:
                 for look, volumes in zip((before, after), looks, strict=True)
                 if look.seconds > 0
             ]
-            for way, value in _volumes(group, ran, self.sockets).items():
-                idle = seconds * sum(rate.get(way, 0.0) for rate in rates) / max(len(rates), 1)
+            if not rates:
+                raise NoValue(group, "the time of its looks at the idle memory")
+            volumes = _volumes(group, ran, self.sockets)
+            limit = len(set(self.sockets)) * believable.SOCKET_BYTES_PER_SECOND
+            if volumes and (refusal := believable.traffic(sum(volumes.values()), seconds, limit)) is not None:
+                none = unavailable(f"LIKWID {name}", refusal)
+                return none, none, None
+            for way, value in volumes.items():
+                idle = seconds * sum(rate[way] for rate in rates) / len(rates)
                 sums[way] = sums.get(way, 0.0) + value - idle
                 others += idle
         return self._counts(sums, others, names)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from . import believable
 from .base import Count, FlopClass, Measurement, unavailable
 from .perf_collect import Collected, Sources, choose_sources, collect
 from .perf_memory import from_controllers
@@ -24,6 +25,7 @@ from .perf_open import (
     plan_passes,
 )
 from .perf_plan import PerfPlan, Source, plan
+from .perf_probe import confirmed
 from .perf_sums import NAME, summed
 from .resctrl import Support
 from .select import Availability, nothing_counted
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 BLIND_SHARE = 0.01
 """Share of the time on cores that cannot count from which on a hybrid processor's count is no count."""
 _ZERO = "instructions can be opened but stay at 0 (the hypervisor passes no counters on)"
-DECLARED_SHARE = 1 / 64
-"""A count below this share of the FLOPs that a result, found right, was declared to need is not believed."""
 
 
 def this_machine(events_file: Path | None = None) -> PerfPlan:
@@ -190,13 +190,7 @@ def _believable_flops(count: Count, instructions: Count, needed: float | None) -
         return count
     if instructions.value is None:
         return unavailable(count.source, f"not believed: {instructions.reason}")
-    if needed and count.value < needed * DECLARED_SHARE:
-        return unavailable(
-            count.source,
-            f"not believed: {count.value:g} FLOPs were counted, and the result, which was right, is declared "
-            f"to need {needed:g}",
-        )
-    return count
+    return believable.flops(count, needed)
 
 
 def _boundary(name: str, one: PerfPlan, source: Source | None, found: Collected) -> Count:
@@ -304,9 +298,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         )
     caller = KernelCalls(prepared)
     found = collect(sources, caller)
-    checked = prepared.case.spec.reference is not None  # a wrong result would have ended the worker before
-    needed = prepared.case.declared_flops if checked else None
-    return evaluate(sources, found, None if needed is None else float(needed))
+    return confirmed(sources, evaluate(sources, found, believable.needed_flops(prepared)))
 
 
 def _nothing(one: PerfPlan) -> str:

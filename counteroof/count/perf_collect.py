@@ -74,7 +74,7 @@ class Sources:
 class Idle:
     """What a socket's event counted with nobody of ours at work, and for how many seconds."""
 
-    value: int
+    value: float
     seconds: float
 
     @property
@@ -88,8 +88,8 @@ class Collected:
     """The raw counts of a number of calls.
 
     ``seconds`` are those of the calls in the pass that an event was in, ``idle`` what it counted before and
-    after them; ``refused`` has the reason for each event without a count. ``monitored`` are the bytes that
-    resctrl saw of all calls, or why it saw none.
+    after them, if it was on a counter then; ``refused`` has the reason for each event without a count.
+    ``monitored`` are the bytes that resctrl saw of all calls, or why it saw none.
     """
 
     calls: int
@@ -227,4 +227,5 @@ class _Collecting:
         seconds, counted, _ = count_pass(
             opened, lambda groups, count: float(lib.perf_count_sleep(length, groups, count))
         )
-        return {each.event: Idle(each.value, seconds) for each in counted if each.event.system}
+        looked = (each for each in counted if each.event.system and each.running)
+        return {each.event: Idle(each.scaled, seconds) for each in looked}

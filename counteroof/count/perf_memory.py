@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import units
+from . import believable
 from .base import Count, unavailable
 from .perf_collect import Collected
 from .perf_open import never_ran
@@ -44,6 +45,13 @@ def from_controllers(source: Source, found: Collected, notes: list[str]) -> tupl
             for way in ("read", "write")
         )
         return read, write, None
+    unknown = [term.event for term in terms if term.event not in found.idle]
+    if unknown:
+        found = replace(found, idle={})
+        notes.append(
+            "warning: the traffic of others could not be measured, and is in these bytes: "
+            f"{unknown[0]} did not count while nobody of ours was at work"
+        )
     directions = ("read", "write") if source.split else ("both",)
     moved = {
         way: _moved([t for t in terms if t.fact.direction == way or not source.split], found)
@@ -51,7 +59,8 @@ def from_controllers(source: Source, found: Collected, notes: list[str]) -> tupl
     }
     refusal = _unbelievable(source, moved, terms, found)
     raw, idle = sum(one.raw for one in moved.values()), sum(one.idle for one in moved.values())
-    _say_idle(raw, idle, terms, found, notes)
+    if not unknown:
+        _say_idle(raw, idle, terms, found, notes)
     if refusal is not None:
         none = unavailable(source.name, refusal)
         return none, none, None
@@ -116,14 +125,10 @@ def _unbelievable(
     source: Source, moved: Mapping[str, _Moved], terms: Sequence[Term], found: Collected
 ) -> str | None:
     """Return why the bytes cannot be true, or ``None``."""
-    seconds = max((found.seconds[term.event] for term in terms), default=0.0) / found.calls
-    total = sum(one.raw for one in moved.values())
-    if source.limit is not None and total > source.limit * max(seconds, 1e-9):
-        rate = units.bandwidth(total / max(seconds, 1e-9))
-        return (
-            f"not believed: {total:g} bytes in {seconds:g} s are {rate}, more than the memory channels carry "
-            f"({units.bandwidth(source.limit)})"
-        )
+    seconds = max((found.seconds[term.event] for term in terms), default=0.0)
+    total = sum(one.raw for one in moved.values()) * found.calls
+    if (refusal := believable.traffic(total, seconds, source.limit)) is not None:
+        return refusal
     for way, one in moved.items():
         if one.raw < one.idle:
             what = "traffic" if way == "both" else f"{way} traffic"

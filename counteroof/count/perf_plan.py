@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..machine.sysfs import Tree
 from ..machine.system import grouped
+from .believable import SOCKET_BYTES_PER_SECOND
 from .events import EventData, EventFact, EventSet, Processor, ProcessorEvents
 from .perf_open import Event
 from .pmus import (
@@ -27,8 +28,6 @@ CHANNEL_BYTES_PER_SECOND = 8 * 8.8e9
 """More than any memory channel of 64 bits carries: DDR5-8800, the fastest that servers take (MRDIMM)."""
 CONTROLLER_CHANNELS = 2
 """Channels that hang on one controller at most (sub-channels or pseudo-channels, from Sapphire Rapids on)."""
-SOCKET_BYTES_PER_SECOND = 1e12
-"""More than the memory of any socket delivers whose controllers are counted together (Grace: 0.5e12)."""
 GENERIC = {"instructions": 1, "cycles": 0}
 """The kernel's own codes, which every core's driver translates: PERF_COUNT_HW_INSTRUCTIONS, _CPU_CYCLES."""
 NOT_IDENTIFIED = "nothing tells which processor this is: /proc/cpuinfo is not there (is /proc mounted?)"

@@ -105,6 +105,21 @@ def test_what_likwid_could_not_read_is_unavailable_and_not_0(monkeypatch: pytest
     assert "no value of 'Memory read data volume [GBytes]'" in (found.dram_read_bytes.reason or "")
 
 
+def test_memory_that_never_moved_is_not_believed_and_is_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured("dead", monkeypatch)
+    assert dram_bytes(found).value is None
+    assert "nothing at all was counted in 0.5 s" in (found.dram_read_bytes.reason or "")
+
+
+def test_fewer_flops_than_a_right_result_needs_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIKWID_STUB", "works:dead")
+    with Likwid([0, 1]) as started:
+        found = Counting(started, [0, 1], CALLS, lambda calls: 0.5, needed=1e9).measurement()
+    assert found.flops.value is None
+    assert "not believed: 100000 FLOPs were counted" in (found.flops.reason or "")
+    assert found.flops_by == ()
+
+
 def test_without_a_group_the_processors_own_events_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIKWID_STUB", "works:plain")
     facts = [*builtin().events("intel_fp_arith_256")]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from counteroof.count import perf_collect
 from counteroof.count.base import Measurement
 from counteroof.count.events import EventFact, Processor
 from counteroof.count.perf import evaluate, works
@@ -249,6 +250,39 @@ def test_more_bytes_than_the_channels_carry_are_refused_such_as_a_bogus_first_di
     assert found.dram_read_bytes.value is None
     assert "not believed" in (found.dram_read_bytes.reason or "")
     assert "3.20 TB/s" in (found.dram_read_bytes.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("build", "cpu", "name"),
+    [(pmu_trees.skylake_sp, SKYLAKE, "dram_read_bytes"), (pmu_trees.zen2, ZEN2, "dram_bytes")],
+)
+def test_memory_that_never_moved_is_not_believed_and_is_no_zero(
+    tmp_path: Path, build: Callable[[Path], Path], cpu: Processor, name: str
+) -> None:
+    count = getattr(measured(build, cpu, tmp_path, LOOP), name)
+    assert count.value is None
+    assert "nothing at all was counted in 0.1 s" in (count.reason or "")
+
+
+def test_traffic_of_others_that_could_not_be_measured_is_said_and_not_taken_for_none(tmp_path: Path) -> None:
+    counts = {**LOOP, "cas_count_read": 1000, "cas_count_write": 100}
+    chosen = sources(pmu_trees.skylake_sp, SKYLAKE, tmp_path)
+    found = collected(chosen, counts, idle=lambda event: 50)
+    lost = next(iter(found.idle))
+    idle = {event: looks for event, looks in found.idle.items() if event != lost}
+    told = evaluate(chosen, replace(found, idle=idle))
+    assert told.dram_read_bytes.value == 12 * 100 * 64  # of no controller is anything taken off
+    (warning,) = [note for note in told.notes if "of others" in note]
+    assert warning.startswith("warning: the traffic of others could not be measured, and is in these bytes")
+    assert str(lost) in warning
+
+
+def test_a_look_at_the_idle_memory_without_a_counter_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, starved = (Event(name, "imc", 20, 1, cpu=0) for name in ("ran", "starved"))
+    counts = (Counted(ran).plus(30, 1000, 500), Counted(starved).plus(0, 1000, 0))
+    monkeypatch.setattr(perf_collect, "count_pass", lambda opened, run: (0.5, counts, ()))
+    looked = perf_collect._Collecting(1, {}).sleep(None, 0.5)
+    assert looked == {ran: Idle(60, 0.5)}
 
 
 def test_a_channel_that_is_not_there_is_left_out_by_name(tmp_path: Path) -> None:

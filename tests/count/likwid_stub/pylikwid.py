@@ -40,6 +40,10 @@ PROCESSORS = {
         "FLOPS_DP": ([], {"DP [MFLOP/s]": [400.0, float("nan")]}),
         "MEM": ([], {"Memory read data volume [GBytes]": [4.0, float("nan")]}),
     },
+    "dead": {
+        "FLOPS_DP": ([], {"DP [MFLOP/s]": [1.0, 1.0]}),
+        "MEM": ([], {"Memory read data volume [GBytes]": [0.0, 0.0]}),
+    },
     "plain": {"ENERGY": (["PWR"], {})},
 }
 GROUPS = PROCESSORS.get(CPU or "CLX", {})
