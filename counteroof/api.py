@@ -233,6 +233,7 @@ def run(
     events: str | Path | None = None,
     detail: str = "bytes",
     frames: FrameSource = "random",
+    tlb: bool = False,
     machine: str | Path | None = None,
     header: str | Path | None = None,
     time_limit: float | None = None,
@@ -265,6 +266,8 @@ def run(
     frames
         Where the cache model takes the arrays' pages to lie in physical memory: at ``random``, the same in
         every run; or ``pagemap``, where they are, if the system tells.
+    tlb
+        Whether the model translates addresses, so that page walks are counted.
     machine
         A machine file to use instead of this machine.
     header
@@ -296,7 +299,7 @@ def run(
         raise BadInput(f"unknown detail {detail!r}; expected one of flops, bytes, lines")
     if size not in ("default", "small"):
         raise BadInput(f"unknown size {size!r}; expected default or small")
-    asked = ModelOptions(frames)
+    asked = ModelOptions(frames, tlb)
     events_file = None if events is None else Path(events)
     choice = choose(counter, events_file)
     found = _found(inputs, None if header is None else Path(header))

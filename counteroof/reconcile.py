@@ -16,6 +16,9 @@ from .count.base import ArrayTraffic, Count, Measurement, Status
 OTHER = "(other)"
 """Name of the traffic that belongs to no argument."""
 
+WALKS = "(page walks)"
+"""Name of the traffic of page tables: data that no argument holds, but caused by walks through them."""
+
 DECLARED = "declared"
 TOUCHED = "touched but not in the formula"
 UNTOUCHED = "in the formula but not touched"
@@ -70,7 +73,7 @@ class LedgerLine:
     """One step from declared to actual bytes.
 
     ``bytes`` is signed; it is ``None`` only in a total (declared, modelled, actual) that could not be had.
-    ``array`` is the argument it belongs to, or ``None`` for the kernel as a whole.
+    ``array`` is the argument it belongs to, ``(page walks)``, or ``None`` for the kernel as a whole.
     """
 
     cause: str
@@ -182,9 +185,10 @@ def check(lines: Iterable[LedgerLine]) -> str | None:
 
 def _causes(declared: int, modelled: int, arrays: tuple[ArrayTraffic, ...]) -> list[LedgerLine]:
     """Return the steps from ``declared`` to ``modelled`` in the ledger's order, zeros included."""
-    arguments = [array for array in arrays if array.name != OTHER]
+    arguments = [array for array in arrays if array.name not in (OTHER, WALKS)]
     steps = [step for array in arguments for step in _repeats(array)]
     steps += [LedgerLine(OTHER_DATA, _moved(array)) for array in arrays if array.name == OTHER]
+    steps += [LedgerLine(OTHER_DATA, _moved(array), WALKS) for array in arrays if array.name == WALKS]
     if not arguments:
         steps.append(LedgerLine(NOT_TOLD, modelled - declared - sum(step.bytes or 0 for step in steps)))
         return steps

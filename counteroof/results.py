@@ -68,7 +68,8 @@ class ArrayResult:
 
     ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
     the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB, ``evaded_bytes``
-    what was written whole and not read for it; ``None`` if not known.
+    what was written whole and not read for it; ``None`` if not known. ``tlb_misses`` and ``page_walks`` are
+    translations that the TLB of level 1, or any, did not have; ``None`` if nothing translated.
     """
 
     name: str
@@ -80,6 +81,8 @@ class ArrayResult:
     refetches: int | None = None
     huge_pages: bool | None = None
     evaded_bytes: int | None = None
+    tlb_misses: int | None = None
+    page_walks: int | None = None
 
     @classmethod
     def of(cls, traffic: ArrayTraffic, line_bytes: int | None) -> ArrayResult:
@@ -95,6 +98,8 @@ class ArrayResult:
             refetches=again // line_bytes if line_bytes else None,
             huge_pages=traffic.huge_pages,
             evaded_bytes=traffic.evaded_bytes,
+            tlb_misses=traffic.tlb_misses,
+            page_walks=traffic.page_walks,
         )
 
 

@@ -1,6 +1,6 @@
 """Measures how long the cache model takes for typical access patterns, in ns a line and an access.
 
-Usage: python scripts/bench_cachesim.py [--repeat 5] [--vectors 0|1|2] [--only TEXT]
+Usage: python scripts/bench_cachesim.py [--repeat 5] [--vectors 0|1|2] [--only TEXT] [--tlb]
 
 The hierarchies are fixed (not this machine's), so figures of different machines compare. Every figure is the
 median and the least of the repeats, in processor time; a warm-up call comes before.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counteroof.cachesim.model import CacheModel, Kind
-from counteroof.machine.model import CacheLevel
+from counteroof.machine.model import CacheLevel, Tlb
 from counteroof.native import lib
 
 BASE = 0x7F00_0000_0000
@@ -33,6 +33,8 @@ HASWELL = (
     CacheLevel("L2", 256 << 10, 8, 64, 1, "non-inclusive", False, "bench"),
     CacheLevel("L3", 35 * MB, 20, 64, 14, "inclusive", True, "bench"),
 )
+TLBS = (Tlb(1, 96, 96, ("4 KiB", "2 MiB")), Tlb(2, 4096, 16, ("4 KiB", "2 MiB")))
+"""As Zen 5 has them."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--vectors", type=int, choices=(0, 1, 2), help="0 plain C, 1 AVX2, 2 AVX-512")
     parser.add_argument("--only", default="", help="patterns whose name contains this")
+    parser.add_argument("--tlb", action="store_true", help="with address translation, all pages of 4 KiB")
     options = parser.parse_args()
     print(f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'MB':>8}")
     for pattern in patterns():
         if options.only not in pattern.name:
             continue
         for hierarchy, caches in (("Zen 5", ZEN5), ("Haswell", HASWELL)):
-            model = CacheModel(caches)
+            model = CacheModel(caches, tlbs=TLBS if options.tlb else ())
             if options.vectors is not None and lib.cachesim_use_vectors(model.pointer, options.vectors):
                 raise SystemExit("this processor does not have these vectors")
             pattern.run(model)

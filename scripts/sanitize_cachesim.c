@@ -89,12 +89,25 @@ static void some_loop(struct cachesim *sim, uint64_t base)
     cachesim_loop(sim, n, start, stride, bytes, kind, below(30) ? below(64) : 3000);
 }
 
+/* TLBs that the other calls then go through; some are impossible, and refused. */
+static int some_tlbs(struct cachesim *sim)
+{
+    struct cachesim_tlb tlbs[4];
+    uint32_t n = 1 + (uint32_t)below(4);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t ways = (uint32_t)below(6);
+        tlbs[i] = (struct cachesim_tlb){1 + (uint32_t)below(2), (ways ? ways : 1) << below(4), ways,
+                                        below(50) ? 1 + (uint32_t)below(3) : 0, (uint32_t)below(2)};
+    }
+    return cachesim_tlb_start(sim, tlbs, n) == 0;
+}
+
 static int adds_up(struct cachesim *sim)
 {
     struct cachesim_totals totals;
     struct cachesim_traffic of, sum = {0};
     cachesim_totals(sim, &totals);
-    for (int array = -1; cachesim_array(sim, array, &of) == 0; array++) {
+    for (int array = cachesim_array(sim, -2, &of) ? -1 : -2; cachesim_array(sim, array, &of) == 0; array++) {
         sum.read_lines += of.read_lines;
         sum.write_lines += of.write_lines;
         sum.unique_read_lines += of.unique_read_lines;
@@ -102,15 +115,20 @@ static int adds_up(struct cachesim *sim)
         sum.again_conflict_lines += of.again_conflict_lines;
         sum.touched_bytes += of.touched_bytes;
         sum.evaded_lines += of.evaded_lines;
+        sum.tlb_misses += of.tlb_misses;
+        sum.page_walks += of.page_walks;
     }
     return sum.read_lines == totals.memory.read_lines && sum.write_lines == totals.memory.write_lines &&
            sum.touched_bytes == totals.memory.touched_bytes && sum.evaded_lines == totals.memory.evaded_lines &&
+           sum.tlb_misses == totals.memory.tlb_misses &&
+           sum.page_walks == totals.memory.page_walks && sum.page_walks <= sum.tlb_misses &&
            sum.read_lines - sum.unique_read_lines == sum.again_capacity_lines + sum.again_conflict_lines;
 }
 
 int main(int count, char **arguments)
 {
     uint64_t rounds = count > 1 ? strtoull(arguments[1], NULL, 10) : 400;
+    uint64_t translated = 0;
     for (uint64_t round = 0; round < rounds; round++) {
         struct cachesim *sim = hierarchy(round);
         if (!sim) {
@@ -123,6 +141,8 @@ int main(int count, char **arguments)
         cachesim_add_array(sim, base + below(70000), 1 + below(60000), 0);
         if (below(2))
             cachesim_origins_start(sim);
+        if (below(2))
+            translated += (uint64_t)some_tlbs(sim);
         for (int step = 0; step < 60; step++) {
             if (!below(3))
                 cachesim_core(sim, (uint32_t)below(4));
@@ -144,6 +164,10 @@ int main(int count, char **arguments)
         struct cachesim_shared_line lines[100];
         cachesim_shared_lines(sim, lines, 100);
         cachesim_free(sim);
+    }
+    if (rounds > 20 && !translated) {
+        fprintf(stderr, "no round had TLBs\n");
+        return 1;
     }
     printf("%lu rounds: no complaint, and everything adds up\n", (unsigned long)rounds);
     return 0;

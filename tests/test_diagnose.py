@@ -318,6 +318,23 @@ def test_columns_in_more_pages_than_are_kept_wait_for_their_addresses() -> None:
     assert "parts of at most 1024" in one.try_
 
 
+def test_only_what_the_modelled_tlb_does_not_have_waits_for_its_address() -> None:
+    found = paged(4096, 2)
+    (array,) = found.arrays
+
+    def translated(misses: int, walked: int) -> Facts:
+        traffic = replace(found.traffic, arrays=(replace(array, tlb_misses=misses, page_walks=walked),))
+        return replace(found, traffic=traffic)
+
+    lines = 4096 * 4096
+    one = only(translated(lines // 2, 1234), pages.TRANSLATION)
+    assert one.gain == pytest.approx(0.5 / (0.5 - lines / 2 * 4e-9))
+    assert "; modelled: 8.39 M translations that the first TLB does not have, 1.23 k page" in one.message
+    every = only(translated(2 * lines, lines), pages.TRANSLATION)
+    assert every.gain == only(found, pages.TRANSLATION).gain
+    assert pages.TRANSLATION not in rules(translated(lines // 1000, 10))
+
+
 @pytest.mark.parametrize(
     "found",
     [

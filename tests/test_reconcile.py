@@ -41,6 +41,14 @@ def test_a_working_set_in_cache_is_in_the_formula_but_not_moved() -> None:
     ]
 
 
+def test_page_walks_are_other_data_with_a_line_of_their_own() -> None:
+    arrays = (traffic("a", read=64_000), traffic("(other)", read=128), traffic("(page walks)", read=640))
+    assert plain(ledger(64_000, measurement(1, arrays)))[1:-2] == [
+        ("stack, tables and other data", 128, None),
+        ("stack, tables and other data", 640, "(page walks)"),
+    ]
+
+
 def test_with_touched_lines_known_what_stayed_in_cache_has_its_array() -> None:
     def reach(read: int, write: int, allocate: int = 0) -> dict[str, int]:
         return {
@@ -197,7 +205,7 @@ def test_a_declaration_that_is_not_finite_is_refused(number: float) -> None:
 def test_every_cause_has_a_meaning() -> None:
     causes = {
         value for name, value in vars(reconcile).items() if name.isupper() and isinstance(value, str)
-    } - {reconcile.OTHER}
+    } - {reconcile.OTHER, reconcile.WALKS}
     assert causes == set(reconcile.MEANINGS)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..count.base import ArrayTraffic, Count, FalseSharing, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
-from ..machine.model import CacheLevel, Policy, Stores
+from ..machine import tlb
+from ..machine.model import CacheLevel, Policy, Stores, Tlb
 from ..native import ffi, lib
 
 PAGE = 4096
@@ -27,6 +28,10 @@ SEED = 20_260_000
 OTHER = "(other)"
 """Name of the traffic that belongs to no registered array."""
 
+WALKS = "(page walks)"
+"""Name of the traffic of page tables."""
+
+_PAGES = {"4 KiB": 1, "2 MiB": 2}
 _FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
 _KIND = {"lru": 0, "plru": 1, "random": 2, "rrip": 3, "adaptive": 4}
 _AGING = {"at once": 0, "when needed": 1, "by one": 2, "of others": 3}
@@ -83,6 +88,10 @@ class Totals:
     """Lines that came from another core's caches instead of memory."""
     pages: int
     """4 KiB pages touched since the model was made."""
+    tlb_misses: int | None = None
+    """Translations that the TLB of level 1 did not have; ``None`` without TLBs."""
+    page_walks: int | None = None
+    """Those of them that no TLB had."""
 
     def between(self, level: int) -> int | None:
         """Return the bytes that crossed the boundary below a level (1: L1), both ways; None past the last."""
@@ -124,6 +133,8 @@ class CacheModel:
     parts
         Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or
         what :func:`parts_of` allows.
+    tlbs
+        What translates addresses, as in ``Machine.tlbs``; none: nothing does, and there are no page walks.
 
     Raises
     ------
@@ -138,8 +149,10 @@ class CacheModel:
         seed: int = SEED,
         parts: int = 1,
         stores: Stores = Stores(),  # noqa: B008 (it is frozen)
+        tlbs: Sequence[Tlb] = (),
     ) -> None:
         _check(caches)
+        _check_tlbs(tlbs)
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
         self._arrays: list[tuple[str, int]] = []
@@ -168,6 +181,26 @@ class CacheModel:
         """``struct cachesim *`` for C callers; valid as long as this object lives."""
         lib.cachesim_set_evasion(self.pointer, round(stores.evaded * _ONE))
         lib.cachesim_set_masked(self.pointer, stores.partial == "masked")
+        self.tlbs = tuple(tlbs)
+        if tlbs:
+            self._start_tlbs()
+
+    def _start_tlbs(self) -> None:
+        tlbs = ffi.new(
+            "struct cachesim_tlb[]",
+            [
+                {
+                    "level": one.level,
+                    "entries": one.entries,
+                    "ways": one.ways,
+                    "pages": sum(_PAGES[size] for size in one.pages),
+                    "hashed": one.hashed,
+                }
+                for one in self.tlbs
+            ],
+        )
+        if lib.cachesim_tlb_start(self.pointer, tlbs, len(tlbs)):
+            raise CounteroofError("the cache model ran out of memory")
 
     def add_array(self, name: str, start: int, nbytes: int, *, huge_pages: bool = False) -> int:
         """Register an address range whose traffic is wanted apart; return its id."""
@@ -277,14 +310,18 @@ class CacheModel:
             evaded_bytes=raw.memory.evaded_lines * line,
             transferred_bytes=raw.transfers * line,
             pages=raw.pages,
+            tlb_misses=raw.memory.tlb_misses if self.tlbs else None,
+            page_walks=raw.memory.page_walks if self.tlbs else None,
         )
 
     def arrays(self) -> tuple[ArrayTraffic, ...]:
-        """Return the traffic of each registered array, in order, then that of everything else."""
-        named = [(number, name, nbytes) for number, (name, nbytes) in enumerate(self._arrays)]
-        return tuple(
-            self._array(number, name, nbytes) for number, name, nbytes in [*named, (-1, OTHER, None)]
-        )
+        """Return the traffic of each registered array, in order, then that of everything else: data that
+        belong to none, and page tables, if there are TLBs."""
+        named: list[tuple[int, str, int | None]] = [(n, *array) for n, array in enumerate(self._arrays)]
+        named.append((-1, OTHER, None))
+        if self.tlbs:
+            named.append((-2, WALKS, None))
+        return tuple(self._array(number, name, nbytes) for number, name, nbytes in named)
 
     def shared_lines(self, most: int = 1000) -> tuple[SharedLine, ...]:
         """Return the lines that cores took from each other, those that moved most first, at most so many."""
@@ -351,6 +388,8 @@ class CacheModel:
             again_capacity_bytes=raw.again_capacity_lines * line,
             again_conflict_bytes=raw.again_conflict_lines * line,
             evaded_bytes=raw.evaded_lines * line,
+            tlb_misses=raw.tlb_misses if self.tlbs and number != -2 else None,
+            page_walks=raw.page_walks if self.tlbs and number != -2 else None,
         )
 
 
@@ -424,3 +463,9 @@ def _check(caches: Sequence[CacheLevel]) -> None:
             raise BadInput(
                 f"{cache.name}: {cache.bytes // way} sets are more than can be simulated ({1 << 26})"
             )
+
+
+def _check_tlbs(tlbs: Sequence[Tlb]) -> None:
+    """Raise BadInput for TLBs that cannot be simulated."""
+    for problem in tlb.problems(tlbs, "tlbs"):
+        raise BadInput(problem.found)

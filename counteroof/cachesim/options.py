@@ -21,9 +21,12 @@ class ModelOptions:
     frames
         Where the pages of arrays lie in physical memory: at ``random``, from a fixed seed, so that counts are
         the same in every run; or where they really are, by ``/proc/self/pagemap``.
+    tlb
+        Whether addresses are translated, and page walks go through the caches.
     """
 
     frames: FrameSource = "random"
+    tlb: bool = False
 
     def __post_init__(self) -> None:
         if self.frames not in FRAME_SOURCES:

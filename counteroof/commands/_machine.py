@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from .. import here, units
-from ..machine import replacement
+from ..machine import replacement, tlb
 from ..machine.model import Ceiling, Machine, Stores
 from . import _progress
 
@@ -72,6 +72,9 @@ def description(machine: Machine, *, ceilings: bool = True) -> list[str]:
         how = f"{cache.fill}{hashed}, {replaced}, {shared}"
         lines.append(f"{cache.name}: {size}, {cache.ways} ways, {how} ({cache.source})")
     lines.append(f"stores: {stores_text(machine.stores)} ({machine.stores.source})")
+    sources = dict.fromkeys(one.source for one in machine.tlbs if one.source)
+    known = f"{tlb.text(machine.tlbs)} ({', '.join(sources)})" if machine.tlbs else "nothing tells"
+    lines.append(f"TLBs for data: {known}")
     if machine.ceilings:
         count = len(machine.ceilings)
         lines.append(f"{count} ceiling{'s' if count > 1 else ''}, measured {machine.measured}")

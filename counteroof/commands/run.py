@@ -81,6 +81,7 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     show_default=True,
     help="Where modelled arrays lie in memory: at random, alike in every run, or where they really do.",
 )
+@click.option("--tlb", is_flag=True, help="Translate addresses in the cache model, and count page walks.")
 @click.option(
     "--machine",
     "machine_file",
@@ -124,6 +125,7 @@ def command(
     events_file: Path | None,
     detail: str,
     frames: FrameSource,
+    tlb: bool,
     machine_file: Path | None,
     header: Path | None,
     time_limit: float | None,
@@ -168,7 +170,7 @@ def command(
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
 
-    model = ModelOptions(frames)
+    model = ModelOptions(frames, tlb)
     asked = Settings(choice, detail, time_limit, here, found.guesses, events_file, model)
     results, interrupted = None, False
     with _progress.bar(len(cases)) as progress:

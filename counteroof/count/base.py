@@ -64,12 +64,13 @@ class FlopClass:
 class ArrayTraffic:
     """What one array moved in one call, in bytes between the last cache and memory.
 
-    ``name`` is the argument's name, or ``(other)`` for stack, tables and data that belong to no argument.
+    ``name`` is the argument's name, ``(other)`` for stack, tables and data that belong to no argument, or
+    ``(page walks)`` for page tables.
     """
 
     name: str
     bytes: int | None
-    """Size of the array; ``None`` for ``(other)``."""
+    """Size of the array; ``None`` for what is no argument."""
     dram_read_bytes: int
     """Lines read from memory, write-allocate included."""
     dram_write_bytes: int
@@ -98,6 +99,10 @@ class ArrayTraffic:
     """Lines that stores wrote whole and that were not read for it, each time; ``None``: unknown."""
     huge_pages: bool | None = None
     """Whether it lies on pages of 2 MiB, as far as these go; ``None``: unknown."""
+    tlb_misses: int | None = None
+    """Translations of its addresses that the TLB of level 1 did not have; ``None``: unknown."""
+    page_walks: int | None = None
+    """Those of them that no TLB had; ``None``: unknown."""
 
 
 @dataclass(frozen=True)
@@ -338,6 +343,10 @@ class Measurement:
     access_mix: AccessMix | None = None
     pages_touched: int | None = None
     """Distinct pages of 4 KiB, in this call and an identical one before; ``None``: unknown."""
+    tlb_misses: int | None = None
+    """Translations that the modelled TLB of level 1 did not have; ``None``: none was modelled."""
+    page_walks: int | None = None
+    """Those of them that no TLB had, so that page tables were walked."""
     frames: Frames | None = None
     """Of the cache model; ``None`` without one."""
     denormals: Denormals | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CounteroofError, KernelFailed
-from ..machine import replacement
+from ..machine import replacement, tlb
 from .base import ArrayTraffic, Count, FalseSharing, Frames, Measurement, SharedLine, unavailable
 from .chains import loop_chains, loops
 from .core_bytes import access_mix, core_bytes
@@ -71,7 +71,9 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     if detail != "flops":
         from ..cachesim.model import CacheModel, parts_of
 
-        model = CacheModel(machine.caches, parts=parts_of(machine.caches), stores=machine.stores)
+        tlbs = machine.tlbs if asked.tlb else ()
+        parts = parts_of(machine.caches)
+        model = CacheModel(machine.caches, parts=parts, stores=machine.stores, tlbs=tlbs)
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
         frames = _placed(prepared, model, asked.frames)
@@ -149,7 +151,11 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         pages_touched=traffic.totals.pages if traffic else None,
         latencies=f"{latencies.name}, {latencies.known}",
         frames=frames,
+        tlb_misses=traffic.totals.tlb_misses if traffic else None,
+        page_walks=traffic.totals.page_walks if traffic else None,
     )
+    if asked.tlb and model:
+        measurement = replace(measurement, notes=(*measurement.notes, _tlbs_in_words(machine)))
     if frames and asked.frames == "pagemap":
         measurement = replace(measurement, notes=(*measurement.notes, _frames_in_words(frames, machine)))
     if unlike_native:
@@ -220,6 +226,13 @@ def _frames_in_words(frames: Frames, machine: Machine) -> str:
     whose = f", as the guest of {machine.hypervisor} sees them" if machine.hypervisor else ""
     share = f"{frames.real} of {frames.pages} pages"
     return f"frames of the arrays by /proc/self/pagemap, {share}{whose}; others at random"
+
+
+def _tlbs_in_words(machine: Machine) -> str:
+    if not machine.tlbs:
+        return "no TLB is modelled: nothing tells what this machine has, so give its TLBs in a machine file"
+    sources = ", ".join(dict.fromkeys(one.source for one in machine.tlbs if one.source))
+    return f"TLBs modelled: {tlb.text(machine.tlbs)}" + (f" ({sources})" if sources else "")
 
 
 def _value(prepared: PreparedCall, returned: tuple[int, float]) -> bytes | int | None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from ..count.base import ArrayTraffic, Count, Measurement
 from ..machine.model import CacheLevel, Ceiling, Machine
-from ..reconcile import OTHER, LedgerLine, dram_bytes
+from ..reconcile import OTHER, WALKS, LedgerLine, dram_bytes
 from ..roofline import Placement, dram_ceilings
 from ..run.timing import PageFaults
 from .peaks import arithmetic_seconds
@@ -191,7 +191,7 @@ class Facts:
         """Traffic of the arguments."""
         if self.traffic is None:
             return ()
-        return tuple(array for array in self.traffic.arrays if array.name != OTHER)
+        return tuple(array for array in self.traffic.arrays if array.name not in (OTHER, WALKS))
 
     @property
     def bytes(self) -> Count | None:

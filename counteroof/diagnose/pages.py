@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import units
+from ..count.base import ArrayTraffic
 from . import tiles
 from .base import Facts, Finding, Shape, nearest
 
@@ -24,7 +25,11 @@ def translation(facts: Facts) -> Iterator[Finding]:
             continue
         line = facts.line_bytes
         each = line / tiles.walk(walks, lines) - line / walks[fewest]
-        spent = moved / line * each
+        traffic = next((one for one in facts.arrays if one.name == shape.name), None)
+        misses = traffic.tlb_misses if traffic else None
+        # what waits is what the TLB of level 1 does not have, if that is known, and else every line
+        waiting = moved / line if misses is None else min(misses, moved / line)
+        spent = waiting * each
         least = facts.least_seconds(facts.demand) or 0.0
         after = max(facts.own_seconds - spent, least)
         gain = facts.worth(facts.own_seconds / after, after) if after > 0 else None
@@ -34,13 +39,23 @@ def translation(facts: Facts) -> Iterator[Finding]:
             TRANSLATION,
             "cost",
             f"the {lines} lines of a column of {shape.name} are in as many pages; with so many a line takes "
-            f"{units.seconds(each)} more than with {fewest}, to translate its address",
+            f"{units.seconds(each)} more than with {fewest}, to translate its address{_modelled(traffic)}",
             f"walk along the rows of {shape.name}, or down parts of at most {fewest} of them; or put it on "
             "huge pages (2 MiB alignment and madvise(MADV_HUGEPAGE))",
             gain.factor,
             gain.attainable,
             {"lines of a column": lines, "seconds a line more": each, "seconds of all": spent},
         )
+
+
+def _modelled(traffic: ArrayTraffic | None) -> str:
+    """Return what the modelled TLBs say of an array, to be added to a sentence."""
+    if traffic is None or traffic.tlb_misses is None or traffic.page_walks is None:
+        return ""
+    return (
+        f"; modelled: {units.count(traffic.tlb_misses)} translations that the first TLB does not have, "
+        f"{units.count(traffic.page_walks)} page walks"
+    )
 
 
 def _paged(facts: Facts, shape: Shape) -> bool:

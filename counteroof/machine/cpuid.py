@@ -41,7 +41,7 @@ def processor_cpuid(leaf: int, subleaf: int) -> Registers | None:
     return (registers[0], registers[1], registers[2], registers[3])
 
 
-def _leaf(cpuid: Cpuid, leaf: int, subleaf: int = 0) -> Registers | None:
+def existing_leaf(cpuid: Cpuid, leaf: int, subleaf: int = 0) -> Registers | None:
     """Return a leaf that exists; beyond the last one, processors repeat other leaves."""
     highest = cpuid(leaf & _EXTENDED, 0)
     return cpuid(leaf, subleaf) if highest is not None and highest[0] >= leaf else None
@@ -57,7 +57,7 @@ def vendor(cpuid: Cpuid) -> str | None:
 
 def clocks(cpuid: Cpuid) -> tuple[float | None, float | None]:
     """Return nominal and maximum clock (Intel SDM, CPUID leaf 16H, in MHz), 0 being none."""
-    registers = _leaf(cpuid, 0x16) if vendor(cpuid) == "GenuineIntel" else None
+    registers = existing_leaf(cpuid, 0x16) if vendor(cpuid) == "GenuineIntel" else None
     if registers is None:
         return None, None
     nominal, maximum = (1e6 * (register & 0xFFFF) or None for register in registers[:2])
@@ -66,7 +66,7 @@ def clocks(cpuid: Cpuid) -> tuple[float | None, float | None]:
 
 def family_and_model(cpuid: Cpuid) -> tuple[int, int] | None:
     """Return family and model with their extensions added (Intel SDM, CPUID leaf 1)."""
-    registers = _leaf(cpuid, 1)
+    registers = existing_leaf(cpuid, 1)
     if registers is None:
         return None
     eax = registers[0]
@@ -80,19 +80,19 @@ def family_and_model(cpuid: Cpuid) -> tuple[int, int] | None:
 
 def stepping(cpuid: Cpuid) -> int | None:
     """Return the stepping (Intel SDM, CPUID leaf 1)."""
-    registers = _leaf(cpuid, 1)
+    registers = existing_leaf(cpuid, 1)
     return None if registers is None else registers[0] & 0xF
 
 
 def brand(cpuid: Cpuid) -> str | None:
     """Return the model name the processor carries."""
-    leaves = [_leaf(cpuid, leaf) for leaf in (0x8000_0002, 0x8000_0003, 0x8000_0004)]
+    leaves = [existing_leaf(cpuid, leaf) for leaf in (0x8000_0002, 0x8000_0003, 0x8000_0004)]
     return "".join(_text(*registers) for registers in leaves if registers is not None).strip() or None
 
 
 def hypervisor(cpuid: Cpuid) -> str | None:
     """Return the hypervisor's name, or ``None`` if the processor says there is none."""
-    registers = _leaf(cpuid, 1)
+    registers = existing_leaf(cpuid, 1)
     if registers is None or not registers[2] >> 31 & 1:
         return None
     answer = cpuid(0x4000_0000, 0)
@@ -103,8 +103,8 @@ def hypervisor(cpuid: Cpuid) -> str | None:
 
 def vector_flags(cpuid: Cpuid) -> set[str]:
     """Return which of ``avx``, ``avx2`` and ``avx512f`` the processor has and the kernel has room for."""
-    basic, saved = _leaf(cpuid, 1), _leaf(cpuid, 0xD)
-    features = _leaf(cpuid, 7) or (0, 0, 0, 0)
+    basic, saved = existing_leaf(cpuid, 1), existing_leaf(cpuid, 0xD)
+    features = existing_leaf(cpuid, 7) or (0, 0, 0, 0)
     if basic is None or saved is None or not basic[2] >> 27 & 1:  # OSXSAVE: the kernel saves vector registers
         return set()
     # what it may save (SDM, leaf 0DH); a kernel that saves any of it saves all it knows of
@@ -129,7 +129,7 @@ def caches(cpuid: Cpuid) -> tuple[CacheFacts, ...]:
 
 
 def _topology_extensions(cpuid: Cpuid) -> bool:
-    registers = _leaf(cpuid, 0x8000_0001)
+    registers = existing_leaf(cpuid, 0x8000_0001)
     return registers is not None and bool(registers[2] >> 22 & 1)  # AMD APM 3, TopologyExtensions
 
 
@@ -137,7 +137,7 @@ def _caches_of_leaf(cpuid: Cpuid, leaf: int) -> tuple[CacheFacts, ...]:
     """Decode the deterministic cache parameters, which AMD's leaf lays out as Intel's does."""
     found: dict[int, CacheFacts] = {}
     for subleaf in range(16):
-        registers = _leaf(cpuid, leaf, subleaf)
+        registers = existing_leaf(cpuid, leaf, subleaf)
         if registers is None or not 1 <= registers[0] & 0x1F <= 3:  # data, instruction, unified
             break
         eax, ebx, ecx, edx = registers

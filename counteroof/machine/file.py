@@ -24,6 +24,13 @@ A hand-written file asks "what would these kernels move on that machine?" and ho
     evaded = 0.5             # share of them that the model spares; if left out 1 of always and 0 under load
     partial = "masked"       # what a partly filled write-combining buffer costs: read (if left out) or masked
 
+    [[tlb]]                  # none if left out: then nothing can be said of page walks
+    level = 2                # 1 or 2
+    entries = 1536
+    ways = 12                # as many as entries: fully associative
+    pages = ["4 KiB", "2 MiB"]
+    hashed = true            # the set by the page's number mixed with the bits above; false if left out
+
 ``line_bytes`` (64 if left out) stands at the top. The same keys in JSON will do.
 """
 
@@ -37,10 +44,10 @@ from typing import Any
 
 from .. import jsonio, units
 from ..errors import BadInput, MachineFileError, Problem
-from . import replacement, store, topology
-from .model import CacheLevel, Evasion, Fill, Machine, Partial, Stores
+from . import replacement, store, tlb, topology
+from .model import CacheLevel, Evasion, Fill, Machine, Partial, Stores, Tlb
 
-_TOP_KEYS = ("name", "line_bytes", "cache", "stores")
+_TOP_KEYS = ("name", "line_bytes", "cache", "stores", "tlb")
 _STORE_KEYS = ("evasion", "evaded", "partial")
 _CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed", "slices", "policy")
 
@@ -61,6 +68,7 @@ def load(path: Path, here: Machine | None = None) -> Machine:
         return store.from_json(data, str(path)).machine
     problems: list[Problem] = []
     stores = _stores(data, str(path), problems)
+    tlbs = _tlbs(data, str(path), problems)
     try:
         name, caches = caches_from(data, str(path))
     except MachineFileError as error:
@@ -73,7 +81,7 @@ def load(path: Path, here: Machine | None = None) -> Machine:
         f"the caches are those of {name} from {path}, not this machine's: bytes are what that machine would "
         "move, times and ceilings are of this one"
     )
-    return dataclasses.replace(here, caches=caches, stores=stores, notes=(*here.notes, note))
+    return dataclasses.replace(here, caches=caches, stores=stores, tlbs=tlbs, notes=(*here.notes, note))
 
 
 def read_table(path: Path, what: str) -> object:
@@ -157,6 +165,22 @@ def _word(entry: dict[str, Any], key: str, words: Any, where: str, problems: lis
     if value not in allowed:
         problems.append(Problem(f"{where}.{key}", repr(value), "one of " + ", ".join(map(repr, allowed))))
     return value
+
+
+def _tlbs(data: object, where: str, problems: list[Problem]) -> tuple[Tlb, ...]:
+    """Return the TLBs in hand-written ``data``, none if it has none."""
+    entries = data.get("tlb", []) if isinstance(data, dict) else []
+    if not isinstance(entries, list):
+        problems.append(Problem(f"{where}: tlb", jsonio.shown(entries), "a list ([[tlb]] in TOML)"))
+        return ()
+    found = []
+    for index, entry in enumerate(entries):
+        at = f"{where}: tlb[{index}]"
+        one = jsonio.from_json(Tlb, entry, at, problems)
+        if one is not None:
+            found.append(dataclasses.replace(one, source=one.source or where))
+    problems += tlb.problems(found, f"{where}: tlb")
+    return tuple(found)
 
 
 def _cache(entry: object, line: int, where: str, problems: list[Problem]) -> tuple[int, CacheLevel] | None:

@@ -128,6 +128,35 @@ class Stores:
             raise ValueError(f"evaded {self.evaded:g}, but with evasion 'none' no read is spared")
 
 
+PageSize = Literal["4 KiB", "2 MiB"]
+
+
+@dataclass(frozen=True)
+class Tlb:
+    """One buffer of address translations, for data.
+
+    Attributes
+    ----------
+    level
+        1, or 2: asked for what level 1 does not have.
+    entries, ways
+        Geometry; as many ways as entries is fully associative.
+    pages
+        Sizes of the pages it takes.
+    hashed
+        True if the set is the low bits of a page's number mixed with as many above them, else its remainder.
+    source
+        Where this comes from.
+    """
+
+    level: int
+    entries: int
+    ways: int
+    pages: tuple[PageSize, ...]
+    hashed: bool = False
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Ceiling:
     """One measured roof.
@@ -256,6 +285,8 @@ class Machine:
     sweep: tuple[SweepPoint, ...] = ()
     capacities: tuple[Capacity, ...] = ()
     """What the sweep found, one for each cache; none if it was not made."""
+    tlbs: tuple[Tlb, ...] = ()
+    """None if they are not known."""
     access: tuple[Ceiling, ...] = ()
     """What other ways to memory reach: random lines, strides, small pages, remote nodes, other numbers of
     threads. Nothing is held against these."""

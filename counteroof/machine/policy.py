@@ -15,7 +15,9 @@ from typing import Any, Literal
 from .. import jsonio
 from ..errors import MachineFileError, Problem
 from . import replacement
-from .model import Evasion, Fill, Partial, Policy, Stores
+from . import tlb as tlb_
+from .cpuid import Cpuid
+from .model import Evasion, Fill, PageSize, Partial, Policy, Stores, Tlb
 
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "machines"
 GENERIC = "generic.toml"
@@ -55,6 +57,26 @@ class PolicyFact:
     """Which line of a full set leaves, as :func:`.replacement.read` takes it."""
 
     value: Any
+    known: Known
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlbGeometry:
+    """A TLB as entries of a file give it; see ``Tlb``."""
+
+    level: int
+    entries: int
+    ways: int
+    pages: tuple[PageSize, ...]
+    hashed: bool = False
+
+
+@dataclass(frozen=True)
+class TlbFact:
+    """The data TLBs of a core."""
+
+    value: tuple[TlbGeometry, ...]
     known: Known
     source: str
 
@@ -101,6 +123,7 @@ class Microarchitecture:
     l3_policy: PolicyFact | None = None
     write_allocate_evasion: EvasionFact | None = None
     partial_lines: PartialFact | None = None
+    tlbs: TlbFact | None = None
 
     def fits(self, identity: Identity) -> bool:
         """Whether a processor of a fitting vendor is one of these."""
@@ -115,7 +138,9 @@ class Microarchitecture:
             model in self.models or any(first <= model <= last for first, last in self.model_ranges)
         )
 
-    def facts(self) -> Iterator[tuple[str, FillFact | HashFact | PolicyFact | EvasionFact | PartialFact]]:
+    def facts(
+        self,
+    ) -> Iterator[tuple[str, FillFact | HashFact | PolicyFact | EvasionFact | PartialFact | TlbFact]]:
         """Give the names and facts of what the entry says."""
         for name in (
             "l2_fill",
@@ -124,6 +149,7 @@ class Microarchitecture:
             "l3_policy",
             "write_allocate_evasion",
             "partial_lines",
+            "tlbs",
         ):
             fact = getattr(self, name)
             if fact is not None:
@@ -164,6 +190,7 @@ def load(path: Path) -> PolicyFile:
                 for name, fact in entry.facts()
                 if fact.source not in found.sources
             ]
+            problems += tlb_.problems(_tlbs_of(entry.tlbs), f"{entry.name}: tlbs")
             if entry.l3_policy is not None:
                 replacement.read(entry.l3_policy.value, f"{entry.name}: l3_policy.value", problems)
     if found is None or problems:
@@ -269,3 +296,21 @@ def stores(identity: Identity) -> Stores:
     ]
     share = 1.0 if evasion.value == "always" else 0.0
     return Stores(evasion.value, share, partial.value, "; ".join(known))
+
+
+def tlbs(identity: Identity, cpuid: Cpuid) -> tuple[Tlb, ...]:
+    """Return the data TLBs of a core; none if nothing tells them.
+
+    CPUID is asked second: it knows neither of hashes nor of every associativity.
+    """
+    entry = microarchitecture(identity)
+    if entry is None or entry.tlbs is None:
+        return tlb_.by_cpuid(cpuid)
+    source = f"{entry.tlbs.known} for {entry.name}"
+    return tuple(replace(one, source=source) for one in _tlbs_of(entry.tlbs))
+
+
+def _tlbs_of(fact: TlbFact | None) -> tuple[Tlb, ...]:
+    return tuple(
+        Tlb(one.level, one.entries, one.ways, one.pages, one.hashed) for one in (fact.value if fact else ())
+    )

@@ -19,6 +19,7 @@ from typing import Any
 from .. import __version__, jsonio
 from ..errors import BadInput, MachineFileError, Problem
 from ..files import cache_directory
+from . import tlb
 from .model import CacheLevel, Ceiling, Machine
 
 SCHEMA = "counteroof.machine/2"
@@ -93,6 +94,7 @@ def machine_problems(machine: Machine, where: str) -> list[Problem]:
     if not machine.caches:
         problems.append(Problem(f"{where}.caches", "an empty list", "at least one cache"))
     problems += cache_problems(machine.caches, f"{where}.caches")
+    problems += tlb.problems(machine.tlbs, f"{where}.tlbs")
     seen: set[tuple[str, int]] = set()
     for index, point in enumerate(machine.sweep):
         rates = (point.bytes, point.seconds, 1 if point.bytes_per_second is None else point.bytes_per_second)

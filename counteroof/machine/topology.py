@@ -96,6 +96,7 @@ def detect(
         memory_bytes=sysfs.memory_bytes(tree) or _physical_memory(tree),
         hypervisor=hypervisor,
         notes=(*notes, *_limits(tree, online, usable)),
+        tlbs=policy.tlbs(identity, ask),
         nominal_hz=stated[0],
         maximum_hz=stated[1],
         stores=policy.stores(identity),

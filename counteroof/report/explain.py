@@ -164,6 +164,10 @@ def _beside(measurement: Measurement) -> Iterator[tuple[str, str, str]]:
     """Yield what a counter saw beside what it counts."""
     if measurement.pages_touched is not None:
         yield "pages touched", units.count(measurement.pages_touched), f"{measurement.counter}, of 4 KiB"
+    if measurement.tlb_misses is not None and measurement.page_walks is not None:
+        said = f"{measurement.counter}, modelled: not in the TLB of level 1"
+        yield "TLB misses", units.count(measurement.tlb_misses), said
+        yield "page walks", units.count(measurement.page_walks), f"{measurement.counter}, modelled: in no TLB"
     if (frames := measurement.frames) is not None:
         where = (
             "at random, from a fixed seed"
@@ -195,6 +199,7 @@ def _ledger(kernel: KernelResult) -> list[str]:
 
 
 def _arrays(kernel: KernelResult) -> list[str]:
+    translated = any(one.tlb_misses is not None for one in kernel.arrays)
     rows = [
         (
             one.name,
@@ -204,10 +209,12 @@ def _arrays(kernel: KernelResult) -> list[str]:
             units.byte_count(one.write_allocate_bytes),
             units.percent(one.line_utilisation),
             units.count(one.refetches),
+            *((units.count(one.tlb_misses), units.count(one.page_walks)) if translated else ()),
         )
         for one in kernel.arrays
     ]
-    heads = ("size", "read", "written", "write-allocate", "of lines used", "fetched again")
+    heads = ["size", "read", "written", "write-allocate", "of lines used", "fetched again"]
+    heads += ["TLB misses", "page walks"] if translated else []
     return _table(("array", False), *((head, True) for head in heads), rows=rows)
 
 

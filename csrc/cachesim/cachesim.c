@@ -56,6 +56,7 @@ static void free_part(struct cachesim *sim)
     cs_cores_free(sim);
     cs_recency_free(sim);
     cs_origins_free(sim);
+    cs_tlbs_free(sim);
     cs_pages_free(sim);
     free(sim);
 }
@@ -190,6 +191,22 @@ static struct cachesim *of(struct cachesim_part *part)
     return (struct cachesim *)part;
 }
 
+static void access_one(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
+{
+    (sim->tlbs ? cs_tlb_access : sim->do_->access)(sim, address, bytes, kind);
+}
+
+static void access_all(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
+{
+    (sim->tlbs ? cs_tlb_requests : sim->do_->requests)(sim, requests, n);
+}
+
+static void access_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
+                        const uint32_t *bytes, const uint32_t *kind, uint64_t count)
+{
+    (sim->tlbs ? cs_tlb_loop : sim->do_->loop)(sim, n, start, stride, bytes, kind, count);
+}
+
 int cachesim_part_core(struct cachesim_part *part, uint32_t core)
 {
     return cs_core(of(part), core);
@@ -197,20 +214,20 @@ int cachesim_part_core(struct cachesim_part *part, uint32_t core)
 
 void cachesim_part_requests(struct cachesim_part *part, const struct cachesim_request *requests, uint64_t n)
 {
-    of(part)->do_->requests(of(part), requests, n);
+    access_all(of(part), requests, n);
 }
 
 void cachesim_part_access(struct cachesim_part *part, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind)
 {
     of(part)->origin = origin;
-    of(part)->do_->access(of(part), address, bytes, kind);
+    access_one(of(part), address, bytes, kind);
 }
 
 void cachesim_part_loop(struct cachesim_part *part, uint32_t origin, uint32_t n, const uint64_t *start,
                         const int64_t *stride, const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
     of(part)->origin = origin;
-    of(part)->do_->loop(of(part), n, start, stride, bytes, kind, count);
+    access_loop(of(part), n, start, stride, bytes, kind, count);
 }
 
 int cachesim_core(struct cachesim *sim, uint32_t core)
@@ -224,13 +241,13 @@ int cachesim_core(struct cachesim *sim, uint32_t core)
 void cachesim_access(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
     for (; sim; sim = sim->next)
-        sim->do_->access(sim, address, bytes, kind);
+        access_one(sim, address, bytes, kind);
 }
 
 void cachesim_requests(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
 {
     for (; sim; sim = sim->next)
-        sim->do_->requests(sim, requests, n);
+        access_all(sim, requests, n);
 }
 
 void cachesim_stride(struct cachesim *sim, uint64_t address, int64_t stride, uint64_t count, uint32_t bytes, uint32_t kind)
@@ -242,7 +259,7 @@ void cachesim_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, cons
                    const uint32_t *kind, uint64_t count)
 {
     for (; sim; sim = sim->next)
-        sim->do_->loop(sim, n, start, stride, bytes, kind, count);
+        access_loop(sim, n, start, stride, bytes, kind, count);
 }
 
 /* ---- what all parts tell together ---- */
@@ -256,6 +273,7 @@ static void reset_part(struct cachesim *sim)
     sim->non_temporal_lines = sim->partial_lines = sim->evaded_lines = 0;
     cs_pages_reset(sim);
     cs_origins_reset(sim);
+    cs_tlbs_reset(sim);
     cs_cores_reset(sim);
 }
 
@@ -306,6 +324,8 @@ static void add_traffic(struct cachesim_traffic *to, const struct cachesim_traff
     to->again_capacity_lines += of->again_capacity_lines;
     to->again_conflict_lines += of->again_conflict_lines;
     to->evaded_lines += of->evaded_lines;
+    to->tlb_misses += of->tlb_misses;
+    to->page_walks += of->page_walks;
 }
 
 static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
@@ -322,6 +342,8 @@ static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
     }
     for (uint32_t i = 0; i <= sim->array_count; i++)
         add_traffic(&totals->memory, &sim->traffic[i]->count);
+    if (sim->tables)
+        add_traffic(&totals->memory, &sim->tables->count);
     cs_distinct(sim, CS_ALL, &totals->memory);
     totals->non_temporal_lines += sim->non_temporal_lines;
     totals->partial_lines += sim->partial_lines;
@@ -342,12 +364,12 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
 
 int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffic)
 {
-    if (id < -1 || id >= (int)sim->array_count)
+    if (id < CS_TABLES || id >= (int)sim->array_count || (id == CS_TABLES && !sim->tables))
         return -1;
     memset(traffic, 0, sizeof *traffic);
     for (; sim; sim = sim->next) {
         cs_settle(sim);
-        add_traffic(traffic, &sim->traffic[id + 1]->count);
+        add_traffic(traffic, id == CS_TABLES ? &sim->tables->count : &sim->traffic[id + 1]->count);
         cs_distinct(sim, id, traffic);
     }
     return 0;

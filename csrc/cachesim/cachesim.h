@@ -88,6 +88,8 @@ struct cachesim_traffic {
     uint64_t touched_bytes; /* distinct bytes loaded or stored */
     /* of loaded_lines and of stored_lines: bytes that the program did not touch; of a line in both, twice */
     uint64_t unused_bytes;
+    uint64_t tlb_misses; /* translations that the TLB of level 1 did not have, see cachesim_tlb_start */
+    uint64_t page_walks; /* those of them that none had */
 };
 
 struct cachesim_totals {
@@ -190,7 +192,7 @@ void cachesim_flush(struct cachesim *, uint32_t count_writebacks);
 
 void cachesim_totals(struct cachesim *, struct cachesim_totals *);
 
-/* Traffic of one array, id -1 for all other data; 0, or -1 if there is no such array. */
+/* Traffic of one array, id -1 for all other data, -2 for page tables; 0, or -1 if there is no such array, or no TLB. */
 int cachesim_array(struct cachesim *, int id, struct cachesim_traffic *);
 
 /* A line that went from core to core since the last reset. */
@@ -216,6 +218,25 @@ int cachesim_origins_start(struct cachesim *);
 void cachesim_set_origin(struct cachesim *, uint32_t number);
 /* Lines of n numbers since the last cachesim_reset; returns how many numbers there are. */
 uint32_t cachesim_origins(struct cachesim *, uint32_t first, uint32_t n, uint64_t *read_lines, uint64_t *write_lines);
+
+/*
+ * TLBs of level 1 and 2 for 4 KiB pages (pages 1), 2 MiB pages (2) or both (3), of each core; they are LRU. Every access but
+ * a fence is translated, page by page, before its lines of that page are asked for. Level 2 is asked for what level 1 does
+ * not have, and takes part in no more. Where level 1 has none for pages of some size, all are missed in it, but for that which
+ * the core was on last. What none has is walked for:
+ * a load of 8 bytes, the page's entry in the last table of the tree, goes through the caches like one of the core; tables
+ * above it are taken to be in the walker's own cache. Page tables are data of their own, at addresses from 2^63 on, in 4 KiB
+ * frames. A page is one of 2 MiB if it lies in a 2 MiB frame that the model chose itself, or in a block of an array that was
+ * registered with huge_pages. cachesim_flush does not empty TLBs.
+ */
+struct cachesim_tlb {
+    uint32_t level; /* 1 or 2 */
+    uint32_t entries, ways; /* ways 0: fully associative */
+    uint32_t pages;
+    uint32_t hashed; /* the set is the low bits of the page's number, mixed with as many above them; else its remainder */
+};
+/* From now on; once. 0, or -1 if that is impossible or memory is short. */
+int cachesim_tlb_start(struct cachesim *, const struct cachesim_tlb *tlbs, uint32_t count);
 
 /* For tests and curiosity. */
 

@@ -86,7 +86,8 @@ struct cs_traffic {
     struct cachesim_traffic count;
     int32_t array;
 };
-#define CS_ALL (-2)
+#define CS_TABLES (-2)
+#define CS_ALL INT32_MIN
 
 /* Labels by page number, 2^15 neighbours, calloc'ed, so only those in use take memory. */
 struct cs_leaf {
@@ -204,6 +205,8 @@ struct cachesim {
     uint64_t random;       /* for which of the whole lines are spared */
     uint64_t evaded_lines;
     struct cs_origins *origins; /* NULL if nobody asked */
+    struct cs_tlbs *tlbs;       /* the same */
+    struct cs_traffic *tables;  /* page tables, if there are TLBs */
     uint64_t clock;
     uint64_t non_temporal_lines, partial_lines, transfers;
 };
@@ -309,6 +312,14 @@ int cs_origins_grow(struct cachesim *, uint32_t labels);
 void cs_origin_read(struct cachesim *);
 void cs_origin_written(struct cachesim *, uint32_t line);
 void cs_origin_dirtied(struct cachesim *, uint32_t line);
+
+/* tlb.c: address translation, before the caches; instead of the functions of cs_operations, if there are TLBs */
+void cs_tlb_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
+void cs_tlb_requests(struct cachesim *, const struct cachesim_request *, uint64_t n);
+void cs_tlb_loop(struct cachesim *, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+                 const uint32_t *kind, uint64_t count);
+void cs_tlbs_free(struct cachesim *);
+void cs_tlbs_reset(struct cachesim *);
 
 /* combine.c: write-combining buffers */
 void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */

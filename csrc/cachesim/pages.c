@@ -164,6 +164,8 @@ static const struct cs_array *array_of_page(const struct cachesim *sim, uint64_t
 /* The array that owns all bytes from start to end, or all else if none has one; NULL if parts differ. */
 static struct cs_traffic *owner(const struct cachesim *sim, uint64_t start, uint64_t end)
 {
+    if (sim->tables && start >> 63)
+        return sim->tables;
     for (uint32_t i = 0; i < sim->array_count; i++)
         if (sim->arrays[i].start < end && start < sim->arrays[i].end)
             return sim->arrays[i].start <= start && end <= sim->arrays[i].end ? sim->traffic[i + 1] : NULL;

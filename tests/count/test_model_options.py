@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from counteroof import reconcile
 from counteroof.cachesim.model import CacheModel
 from counteroof.cachesim.options import ModelOptions
 from counteroof.count import instrument
 from counteroof.count.base import Frames
 from counteroof.errors import BadInput
+from counteroof.machine.model import Tlb
+from counteroof.machine.topology import detect
+from counteroof.reconcile import LedgerLine, ledger
 from counteroof.run import frames as run_frames
 from counteroof.run.arrays import Span
 from tests.cachesim.simulated import cache, physical_line
 
-from .test_instrument import counted, named
+from .test_instrument import SMALL, N, counted, named
 
 PAGE = 4096
 START = 0x7F00_0000_0000
@@ -73,3 +78,40 @@ def test_a_counted_kernel_says_what_frames_it_was_counted_with() -> None:
         assert real.frames.reason is not None
         assert real.frames.reason in note
     assert counted(case, detail="flops").frames is None
+
+
+TLBS = (Tlb(1, 16, 4, ("4 KiB", "2 MiB")), Tlb(2, 64, 4, ("4 KiB", "2 MiB")))
+
+
+def test_page_walks_of_a_counted_kernel_are_in_its_arrays_notes_and_ledger() -> None:
+    (case,) = named("triad").cases(overrides={"n": N})
+    machine = replace(detect(), caches=SMALL, tlbs=TLBS)
+    seen = counted(case, machine=machine, model=ModelOptions(tlb=True))
+    usual = counted(case, machine=machine)
+    by_name = {one.name: one for one in seen.arrays}
+    pages = N * 8 // PAGE
+    for name in "abc":  # each page is come to once, and no TLB remembers it from the call before
+        one = by_name[name]
+        if one.huge_pages:
+            assert (one.page_walks or 0) <= pages
+        else:
+            assert one.tlb_misses == one.page_walks
+            assert one.page_walks == pytest.approx(pages, abs=2)
+    assert seen.page_walks == sum(one.page_walks or 0 for one in seen.arrays)
+    walked = by_name["(page walks)"]
+    assert 0 < walked.dram_read_bytes <= 64 * (seen.page_walks or 0)
+    assert "TLBs modelled: L1 16 entries 4-way 4 KiB and 2 MiB, L2 64 entries" in " ".join(seen.notes)
+    lines = ledger(24 * N, seen)
+    assert reconcile.check(lines) is None
+    walks = LedgerLine("stack, tables and other data", walked.dram_read_bytes, "(page walks)")
+    assert walks in lines
+    assert (usual.page_walks, usual.arrays[0].page_walks) == (None, None)
+    assert not any("TLB" in note for note in usual.notes)
+    assert "(page walks)" not in [one.name for one in usual.arrays]
+
+
+def test_a_machine_whose_tlbs_nobody_knows_has_no_page_walks_and_says_so() -> None:
+    (case,) = named("triad").cases(size="small")
+    seen = counted(case, machine=replace(detect(), tlbs=()), model=ModelOptions(tlb=True))
+    assert seen.page_walks is None
+    assert "no TLB is modelled" in " ".join(seen.notes)

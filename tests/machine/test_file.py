@@ -9,7 +9,7 @@ import pytest
 
 from counteroof.errors import BadInput, MachineFileError
 from counteroof.machine import file, replacement, store
-from counteroof.machine.model import Machine, Stores
+from counteroof.machine.model import Machine, Stores, Tlb
 from tests import factories
 
 SKYLAKE = """
@@ -218,3 +218,36 @@ def test_no_share_is_spared_where_nothing_is(tmp_path: Path) -> None:
         Stores("always", 2)
     with pytest.raises(ValueError, match="with evasion 'none' no read is spared"):
         Stores("none", 0.5)
+
+
+TLBS = """
+[[tlb]]
+level = 1
+entries = 64
+ways = 4
+pages = ["4 KiB"]
+
+[[tlb]]
+level = 2
+entries = 1536
+ways = 12
+pages = ["4 KiB", "2 MiB"]
+hashed = true
+"""
+
+
+def test_tlbs_of_another_machine_are_its_own_or_unknown(tmp_path: Path) -> None:
+    source = str(tmp_path / "machine.toml")
+    assert load(tmp_path, SKYLAKE).tlbs == ()  # and not those of this machine
+    assert load(tmp_path, SKYLAKE + TLBS).tlbs == (
+        Tlb(1, 64, 4, ("4 KiB",), False, source),
+        Tlb(2, 1536, 12, ("4 KiB", "2 MiB"), True, source),
+    )
+
+
+def test_mistakes_in_tlbs_are_told(tmp_path: Path) -> None:
+    assert "tlb[0].level: found nothing" in mistakes(tmp_path, SKYLAKE + "[[tlb]]\nentries = 3")
+    twice = mistakes(tmp_path, SKYLAKE + TLBS + TLBS.replace("level = 2", "level = 1"))
+    assert "tlb[2].pages: found level 1 has more than one TLB for pages of 4 KiB" in twice
+    odd = mistakes(tmp_path, SKYLAKE + TLBS.replace("ways = 12", "ways = 13"))
+    assert "tlb[1]: found 1536 entries of a TLB are not a whole number of sets of 13 ways" in odd
