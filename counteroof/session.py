@@ -59,19 +59,21 @@ def measure(
         if number == 0 and beside.measures:
             stage("roofs")
             beside.look(0)
-        run = execute(
-            case,
-            tasks=settings.counters.tasks(case.spec.threads),
-            options={
-                "detail": settings.detail,
-                "machine": machine,
-                "events_file": settings.events_file,
-                "model": settings.model,
-            },
-            time_limit=settings.time_limit,
-            progress=stage,
-        )
-        sweep()  # a worker that died may have left a monitoring group
+        try:
+            run = execute(
+                case,
+                tasks=settings.counters.tasks(case.spec.threads),
+                options={
+                    "detail": settings.detail,
+                    "machine": machine,
+                    "events_file": settings.events_file,
+                    "model": settings.model,
+                },
+                time_limit=settings.time_limit,
+                progress=stage,
+            )
+        finally:
+            sweep()  # a worker that died, or was stopped, may have left a monitoring group
         explained = waiting[number] = _explained(run, settings)
         if sum(one.spec.name == case.spec.name for one in cases) > 1:
             swept[number] = explained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +58,25 @@ def test_results_grow_by_one_kernel_at_a_time(asked: list[dict[str, Any]]) -> No
         ["f", "bad", "g"],
     ]
     assert [kernel.name for kernel in steps[-1].failed] == ["bad"]
+
+
+@pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
+def test_what_a_dead_worker_left_is_swept_away_however_its_kernel_ended(
+    monkeypatch: pytest.MonkeyPatch, ends: type[BaseException] | None
+) -> None:
+    seen: list[str] = []
+
+    def execute(case: KernelCase, **options: Any) -> KernelRun:
+        seen.append(case.spec.name)
+        if ends is not None:
+            raise ends
+        return KernelRun(case, None, (), None, Failure("crash", "SIGKILL"))
+
+    monkeypatch.setattr(session, "execute", execute)
+    monkeypatch.setattr(session, "sweep", lambda: seen.append("swept"))
+    with contextlib.nullcontext() if ends is None else pytest.raises(ends):
+        run(spec("f"), spec("g"), settings=Settings(AUTO))
+    assert seen == (["f", "swept"] if ends else ["f", "swept", "g", "swept"])
 
 
 def test_settings_reach_every_kernel(asked: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,29 @@ def test_what_a_process_that_died_left_behind_is_swept_away_and_nothing_else(tmp
         (root / "mon_groups" / name).mkdir()
     assert sweep(root) == (f"counteroof-{dead.pid}",)
     assert len(list((root / "mon_groups").iterdir())) == 3
+
+
+def test_a_worker_that_is_killed_leaves_a_group_and_the_sweep_takes_it(tmp_path: Path) -> None:
+    root = mounted(tmp_path)
+    worker = """
+import os, signal, sys
+from pathlib import Path
+from counteroof.count.resctrl import Group
+def make(folder):
+    folder.mkdir()
+    (folder / "tasks").touch()
+with Group([os.getpid()], Path(sys.argv[1]), make=make):
+    assert (Path(sys.argv[1]) / "mon_groups" / f"counteroof-{os.getpid()}" / "tasks").read_text()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen([sys.executable, "-c", worker, str(root)], env=environment) as killed:
+        pass
+    assert killed.returncode == -signal.SIGKILL
+    left = f"counteroof-{killed.pid}"
+    assert [one.name for one in (root / "mon_groups").iterdir()] == [left]
+    assert sweep(root, remove=shutil.rmtree) == (left,)  # the kernel lets rmdir take what is in a group
+    assert list((root / "mon_groups").iterdir()) == []
 
 
 def test_where_resctrl_is_not_there_is_nothing_to_sweep(tmp_path: Path) -> None:
