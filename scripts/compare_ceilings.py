@@ -7,6 +7,9 @@ measures one after the other, with one thread and with two, on the same processo
 of a repeat, ours is the best short sample, as a ceiling is. The medians of all repeats are compared, misses
 are printed first, and the exit code is 1 if there is one. While other programs run, the two tools suffer more
 than ours, which picks short undisturbed samples: the ratios are then too good, unless with ``--realtime``.
+
+Where a machine is quiet for a minute at a time, ``--file`` keeps what each repeat found; runs with other
+levels, instruction sets or threads, and further repeats, add to it, and ``--repeats 0`` shows all of it.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,6 +40,7 @@ from counteroof.machine.model import Machine
 ENOUGH = {"bandwidth": 0.97, "compute": 0.98}
 INSTRUCTIONS = Boundary("l1", "core-L1", "core")
 DRAM_BYTES = 512 << 20
+PLACES_BYTES = 8 << 20
 SHORTEST = 0.005
 """Seconds: a peer's measurement that took less did not run what it says."""
 
@@ -104,7 +108,7 @@ def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: 
     caches = {cache.name: cache for cache in machine.caches}
     for isa in isas:
         for level in levels:
-            for mix, (kernels, ours) in LIKWID_MIXES.items():
+            for mix, (kernels, ours) in LIKWID_MIXES.items() if level != "compute" else ():
                 if mix.endswith("NT") and level != "DRAM":
                     continue
                 found = [loop for name in ours.split(",") for loop in there.get((name, isa, "f64"), ())]
@@ -121,7 +125,7 @@ def rows(machine: Machine, levels: Sequence[str], isas: Sequence[str], threads: 
                     for suffix in ("", "_fma")
                 )
                 yield Row("bandwidth", level, mix, isa, jobs=tuple(jobs), likwid=names, threads=threads)
-        for precision in ("f64", "f32", "bf16", "int8"):
+        for precision in ("f64", "f32", "bf16", "int8") if "compute" in levels else ():
             loops_here = {m: alike[0] for (m, i, p), alike in there.items() if (i, p) == (isa, precision)}
             sp = "_sp" if precision == "f32" else ""
             for mix in ("ADD", "MUL", "FMA", "ADD+MUL 1:1", "DOT"):
@@ -141,8 +145,9 @@ def _memory_job(loop: Loop, level: str, size: int, threads: int) -> Job:
 
 
 def measure_ours(team: Team, row: Row) -> None:
-    """Add the best short sample of the best of our loops."""
-    found = measure_jobs(team, row.jobs, QUICK)
+    """Add the best short sample of the best of our loops; of L2, at the best of several places."""
+    places = range(0, PLACES_BYTES, 2 << 20) if row.level == "L2" else (0,)
+    found = measure_jobs(team, [replace(job, place=place) for job in row.jobs for place in places], QUICK)
     if found:
         row.add("counteroof", max(one.value for one in found))
 
@@ -193,8 +198,9 @@ def measure_carm(
         "jsonl",
     ]
     names = [CARM_ISA[isa] for isa in isas]
-    memory = ["-t", "memory", "-m", *levels, "-d", "f64", "--ld-st-ratio", "1:0", "0:1", "1:1", "2:1", "3:1"]
-    if levels:
+    inner = [level for level in levels if level != "compute"]
+    memory = ["-t", "memory", "-m", *inner, "-d", "f64", "--ld-st-ratio", "1:0", "0:1", "1:1", "2:1", "3:1"]
+    if inner:
         sizes = []
         for level in LEVELS:
             job = next(
@@ -208,13 +214,15 @@ def measure_carm(
             )
             sizes.append(f"{3 * job.stream_bytes // 1024}KiB" if job is not None else "auto")
         memory += ["--mem-test-sizes", *sizes]
-    runs = [[*memory, "-i", *names]] if levels else []
+    runs = [[*memory, "-i", *names]] if inner else []
+    if "compute" not in levels:
+        names = []
     arithmetic = ["-t", "arithmetic", "-d"]
     for isa in names:
         # it has code for SSE that cannot be assembled (mulpd with three operands), which stops the rest
         which = [one for one in CARM_MIX if (one, isa) != ("mul", "x86_sse")]
         runs.append([*arithmetic, "f64", "f32", "--instruction", *which, "-i", isa])
-    if "AVX-512" in isas:
+    if "AVX-512" in isas and names:
         runs.append([*arithmetic, "bf16", "--instruction", "fma", "-i", "x86_avx512"])
     for run in runs:
         with tempfile.TemporaryDirectory() as folder:
@@ -266,17 +274,20 @@ def main() -> int:
         action="store_true",
         help="run everything before all other processes, as root: then those disturb nobody, and wait",
     )
-    parser.add_argument("--levels", nargs="*", choices=LEVELS, default=LEVELS)
+    parser.add_argument("--levels", nargs="*", choices=(*LEVELS, "compute"), default=(*LEVELS, "compute"))
+    parser.add_argument("--file", type=Path, help="keep what is found here, and add to what is there")
     parser.add_argument("--isas", nargs="+", choices=tuple(CARM_ISA), default=tuple(CARM_ISA))
     arguments = parser.parse_args()
     machine = topology.detect()
     present = {loop.isa for loop in loops()}
     isas = [isa for isa in arguments.isas if isa in present]
-    levels = [one for one in arguments.levels if one == "DRAM" or one in {c.name for c in machine.caches}]
+    there = {"compute", "DRAM", *(cache.name for cache in machine.caches)}
+    levels = [one for one in arguments.levels if one in there]
     tables = {
         threads: {row.key: row for row in rows(machine, levels, isas, threads)}
         for threads in arguments.threads
     }
+    kept = load(arguments.file)
     known: set[str] = set()
     if shutil.which("likwid-bench"):
         listing = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
@@ -288,16 +299,44 @@ def main() -> int:
                     go_first(threads)
                 cpus = topology.placement(threads)
                 jobs = [job for row in table.values() for job in row.jobs]
-                room = max((job.memory_bytes for job in jobs), default=0) + SKEW_BYTES
+                room = max((job.memory_bytes for job in jobs), default=0) + SKEW_BYTES + PLACES_BYTES
                 with Team(cpus, room) as team:
                     for row in table.values():
                         measure_ours(team, row)
                         measure_likwid(row, known, cpus, arguments.seconds)
                 measure_carm(table, levels, isas, threads, arguments.seconds)
             print(f"repeat {repeat + 1} of {arguments.repeats} done", file=sys.stderr)
+            if arguments.file is not None:
+                kept = add(kept, tables.values())
+                save(arguments.file, kept)
+                for row in (row for table in tables.values() for row in table.values()):
+                    row.rates.clear()
     except KeyboardInterrupt:
         print("interrupted: of the last repeat not everything is there", file=sys.stderr)
-    return report([row for table in tables.values() for row in table.values()])
+    return report(kept or [row for table in tables.values() for row in table.values()])
+
+
+def load(path: Path | None) -> list[Row]:
+    """Return the rows of a file, none if there is none yet."""
+    if path is None or not path.exists():
+        return []
+    return [Row(**one) for one in json.loads(path.read_text())]
+
+
+def save(path: Path, found: Sequence[Row]) -> None:
+    """Write rows into a file, without the loops that only this machine has."""
+    names = ("kind", "level", "mix", "isa", "precision", "threads", "rates")
+    path.write_text(json.dumps([{name: getattr(row, name) for name in names} for row in found]))
+
+
+def add(kept: Sequence[Row], tables: Iterable[Mapping[tuple[str, str, str, str], Row]]) -> list[Row]:
+    """Return the rows kept, with what others of the same ceiling and threads found besides."""
+    found = {(*row.key, row.threads): row for row in kept}
+    for row in (row for table in tables for row in table.values() if row.rates):
+        same = found.setdefault((*row.key, row.threads), replace(row, jobs=(), likwid=(), rates={}))
+        for who, rates in row.rates.items():
+            same.rates.setdefault(who, []).extend(rates)
+    return list(found.values())
 
 
 def go_first(threads: int) -> None:

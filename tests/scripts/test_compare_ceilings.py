@@ -61,12 +61,54 @@ def test_nothing_compared_is_no_success(script: ModuleType) -> None:
 def test_bytes_of_our_loops_are_those_the_peers_count(script: ModuleType) -> None:
     machine = topology.detect()
     elements = {"1:0": 8, "0:1": 8, "1:1": 16, "2:1": 24, "3:1": 32}
-    compared = [one for one in script.rows(machine, ["L1", "DRAM"], ["scalar"], 1) if one.jobs and one.level]
+    compared = [
+        one
+        for one in script.rows(machine, ["L1", "DRAM", "compute"], ["scalar"], 1)
+        if one.jobs and one.level
+    ]
     assert {one.mix for one in compared} >= set(elements)
     for one in compared:
         for job in one.jobs:
             moved = job.loop.moved_bytes(job.boundary) * 8 // job.loop.chunk_bytes
             assert moved == elements[one.mix.split()[0]]
+
+
+def test_slices_add_up_in_a_file(script: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    kept = script.load(path)
+    assert kept == []
+    for level, ours, theirs in (
+        ("L1", 90e9, 100e9),
+        ("L2", 70e9, 50e9),
+        ("L1", 99e9, 100e9),
+        ("L1", 98e9, 90e9),
+    ):
+        one = row(script, level, [ours], carm=[theirs])
+        silent = script.Row("bandwidth", "L3", "1:0", "AVX2")
+        kept = script.add(kept, [{one.key: one, silent.key: silent}])
+        script.save(path, kept)
+        kept = script.load(path)
+    assert [(one.level, one.rates) for one in kept] == [
+        ("L1", {"counteroof": [90e9, 99e9, 98e9], "carm": [100e9, 100e9, 90e9]}),
+        ("L2", {"counteroof": [70e9], "carm": [50e9]}),
+    ]
+    assert kept[0].ratio() == 0.98
+
+
+def test_other_threads_are_another_row(script: ModuleType) -> None:
+    one, two = row(script, "L1", [1e9]), row(script, "L1", [2e9])
+    two.threads = 2
+    kept = script.add([one], [{two.key: two}])
+    assert [found.threads for found in kept] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("levels", "kinds"),
+    [(["compute"], {"compute"}), (["L1"], {"bandwidth"}), (["L1", "compute"], {"bandwidth", "compute"})],
+)
+def test_a_slice_is_of_some_levels_alone(script: ModuleType, levels: list[str], kinds: set[str]) -> None:
+    machine = topology.detect()
+    assert {one.kind for one in script.rows(machine, levels, ["scalar"], 1) if one.jobs} == kinds
 
 
 def test_a_line_of_carm_goes_to_its_row_unless_it_took_no_time(script: ModuleType) -> None:
