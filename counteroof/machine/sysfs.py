@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,13 +165,37 @@ def memory_bytes(tree: Tree) -> int | None:
 def available_memory(tree: Tree) -> int | None:
     """Return the bytes that may still be taken: what is free, or less if a control group limits it."""
     limits = [_meminfo(tree, "MemAvailable")]
-    for limit, used in (
-        ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
-        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        most = tree.number(limit)
-        limits.append(None if most is None else max(0, most - (tree.number(used) or 0)))
+    for folder, unified in _groups(tree, "memory"):
+        most = tree.number(f"{folder}/{'memory.max' if unified else 'memory.limit_in_bytes'}")
+        used = tree.number(f"{folder}/{'memory.current' if unified else 'memory.usage_in_bytes'}") or 0
+        if most is not None:
+            files = _stat(tree, folder, "inactive_file" if unified else "total_inactive_file")
+            limits.append(max(0, most - max(0, used - files)))
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _groups(tree: Tree, controller: str) -> Iterator[tuple[str, bool]]:
+    """Give the folders of the control groups this process is in, and whether they are of the unified kind.
+
+    Those of ``/proc/self/cgroup`` (cgroups(7)) with all above them; in a container the path may be that of
+    the host, and then the container's own group is at the root of what is mounted.
+    """
+    for line in ("0::/", f"1:{controller}:/", *(tree.text("proc/self/cgroup") or "").splitlines()):
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        unified = number == "0"
+        if not unified and controller not in controllers.split(","):
+            continue
+        roots = ("", "/unified") if unified else (f"/{controller}", f"/{controllers}")
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for root in dict.fromkeys(roots):
+            for depth in range(len(parts) + 1):
+                yield "/".join((f"sys/fs/cgroup{root}", *parts[:depth])), unified
+
+
+def _stat(tree: Tree, folder: str, name: str) -> int:
+    """Return the bytes of files in memory that a control group counts as used and gives back at once."""
+    found = re.search(rf"^{name} (\d+)$", tree.text(f"{folder}/memory.stat") or "", re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def clocks(tree: Tree) -> tuple[float | None, float | None]:
@@ -213,13 +237,16 @@ def nodes(tree: Tree) -> dict[int, tuple[int, ...]]:
 
 def cpu_quota(tree: Tree) -> float | None:
     """Return how many processors' time a control group allows, or ``None`` if it sets no limit."""
-    quota, _, period = (tree.text("sys/fs/cgroup/cpu.max") or "").partition(" ")
-    if not quota.isdigit():
-        quota = tree.text("sys/fs/cgroup/cpu/cpu.cfs_quota_us") or ""
-        period = tree.text("sys/fs/cgroup/cpu/cpu.cfs_period_us") or ""
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-        return None
-    return int(quota) / int(period)
+    quotas = []
+    for folder, unified in _groups(tree, "cpu"):
+        if unified:
+            quota, _, period = (tree.text(f"{folder}/cpu.max") or "").partition(" ")
+        else:
+            quota = tree.text(f"{folder}/cpu.cfs_quota_us") or ""
+            period = tree.text(f"{folder}/cpu.cfs_period_us") or ""
+        if quota.isdigit() and period.isdigit() and int(period) > 0:
+            quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
 
 
 def _meminfo(tree: Tree, key: str) -> int | None:

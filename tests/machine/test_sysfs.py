@@ -57,6 +57,38 @@ def test_available_memory_is_the_least_of_free_memory_and_limits(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("own", "limits", "free"),
+    [
+        ("0::/a/b", {"a/memory.max": "3000", "a/memory.current": "1000"}, 2000),
+        ("0::/a/b", {"a/b/memory.max": "9000", "a/memory.max": "3000"}, 3000),
+        ("0::/a", {"unified/a/memory.max": "500"}, 500),
+        (
+            "0::/a",
+            {"a/memory.max": "900", "a/memory.current": "800", "a/memory.stat": "anon 1\ninactive_file 700"},
+            800,
+        ),
+        (
+            "4:memory:/a",
+            {"memory/a/memory.limit_in_bytes": "700", "memory/a/memory.usage_in_bytes": "100"},
+            600,
+        ),
+        ("4:cpu,memory:/a", {"cpu,memory/a/memory.limit_in_bytes": "700"}, 700),
+        ("4:cpu:/a", {"memory/a/memory.limit_in_bytes": "700"}, 50 * 1024),
+        ("0::/../host", {"memory.max": "600"}, 600),
+        ("nonsense", {"other/memory.max": "600"}, 50 * 1024),
+    ],
+)
+def test_the_limits_of_the_own_control_group_and_those_above_count(
+    tmp_path: Path, own: str, limits: dict[str, str], free: int
+) -> None:
+    trees.write(tmp_path, "proc/meminfo", "MemAvailable: 50 kB")
+    trees.write(tmp_path, "proc/self/cgroup", f"7:blkio:/\n{own}\n")
+    for name, text in limits.items():
+        trees.write(tmp_path, f"sys/fs/cgroup/{name}", text)
+    assert sysfs.available_memory(Tree(tmp_path)) == free
+
+
+@pytest.mark.parametrize(
     ("files", "quota"),
     [
         ({}, None),
@@ -72,6 +104,13 @@ def test_quota_of_both_kinds_of_control_group(
     for name, text in files.items():
         trees.write(tmp_path, f"sys/fs/cgroup/{name}", text)
     assert sysfs.cpu_quota(Tree(tmp_path)) == quota
+
+
+def test_the_least_quota_of_all_groups_counts(tmp_path: Path) -> None:
+    trees.write(tmp_path, "proc/self/cgroup", "0::/a/b")
+    trees.write(tmp_path, "sys/fs/cgroup/a/cpu.max", "100000 100000")
+    trees.write(tmp_path, "sys/fs/cgroup/a/b/cpu.max", "150000 100000")
+    assert sysfs.cpu_quota(Tree(tmp_path)) == 1.0
 
 
 def test_processors_are_counted_in_proc_where_sys_is_missing(tmp_path: Path) -> None:
