@@ -27,7 +27,7 @@ from .perf_open import (
 from .perf_plan import PerfPlan, Source, plan
 from .perf_probe import confirmed
 from .perf_sums import NAME, summed
-from .resctrl import Support
+from .resctrl import Moved, Support
 from .select import Availability, nothing_counted
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _dram(sources: Sources, found: Collected, notes: list[str]) -> tuple[Count, 
         return from_controllers(sources.dram, found, notes)
     none = unavailable(NAME, why)
     if sources.monitor is not None:
-        return _from_resctrl(sources.monitor, found)
+        return _from_resctrl(sources.monitor, found, notes)
     if sources.reads is None:
         return none, none, None
     read = summed("reads", sources.reads.terms, found)
@@ -252,13 +252,20 @@ def _dram(sources: Sources, found: Collected, notes: list[str]) -> tuple[Count, 
     return read, unavailable(NAME, f"no event of a core sees writes to memory; {why}"), None
 
 
-def _from_resctrl(monitor: Support, found: Collected) -> tuple[Count, Count, Count | None]:
+def _from_resctrl(monitor: Support, found: Collected, notes: list[str]) -> tuple[Count, Count, Count | None]:
     source = "resctrl mbm_total_bytes"
-    if not isinstance(found.monitored, int) or found.monitored < 0:
-        reason = found.monitored if isinstance(found.monitored, str) else "its counter went backwards"
+    moved = found.monitored
+    if not isinstance(moved, Moved) or moved.total < 0:
+        reason = moved if isinstance(moved, str) else "its counter went backwards"
         none = unavailable(source, reason)
         return none, none, None
-    value = per_call(found.monitored, found.calls)
+    value = per_call(moved.total, found.calls)
+    if moved.local is not None and 0 <= moved.local <= moved.total:
+        near = per_call(moved.local, found.calls)
+        notes.append(
+            f"resctrl mbm_local_bytes: {near:.4g} of {value:.4g} bytes a call were of the memory next to the "
+            "cores, the others of other sockets'"
+        )
     if monitor.complete:
         apart = unavailable(source, "reads and writes are counted together only")
         return apart, apart, Count(value, "counted", source, monitor.reason)

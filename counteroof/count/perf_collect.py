@@ -98,7 +98,7 @@ class Collected:
     seconds: Mapping[Event, float]
     idle: Mapping[Event, tuple[Idle, Idle]] = field(default_factory=dict)
     refused: Mapping[Event, str] = field(default_factory=dict)
-    monitored: int | str | None = None
+    monitored: resctrl.Moved | str | None = None
 
 
 def choose_sources(
@@ -168,13 +168,13 @@ def warm_seconds(call: Callable[[int], float]) -> float:
     return max(call(1) if once < LONG_CALL else once, 1e-9)
 
 
-def _monitored(caller: Caller, calls: int) -> int | str:
+def _monitored(caller: Caller, calls: int) -> resctrl.Moved | str:
     """Return the bytes that resctrl saw of the calls, or why it saw none."""
     try:
         with resctrl.Group(threads()) as group:
-            before = group.bytes()
+            before = group.moved()
             caller.seconds(calls)
-            return group.bytes() - before
+            return group.moved().since(before)
     except resctrl.ResctrlFailed as error:
         return str(error)
 

@@ -41,6 +41,22 @@ class Support:
     complete: bool = False
 
 
+@dataclass(frozen=True)
+class Moved:
+    """Bytes beyond the last cache, and those of them that were of the memory next to it.
+
+    ``local`` is ``None`` where the processor does not tell, or not of every last cache.
+    """
+
+    total: int
+    local: int | None
+
+    def since(self, before: Moved) -> Moved:
+        """Return what moved after an earlier moment."""
+        unknown = self.local is None or before.local is None
+        return Moved(self.total - before.total, None if unknown else (self.local or 0) - (before.local or 0))
+
+
 def support(root: Path = ROOT, tree: Tree | None = None) -> Support:
     """Return whether memory traffic can be monitored here; nothing is changed."""
     info = cpuinfo(tree or Tree(Path("/")))
@@ -133,7 +149,7 @@ class Group:
         with contextlib.suppress(OSError):
             self.remove(self.folder)
 
-    def bytes(self) -> int:
+    def moved(self) -> Moved:
         """Return the bytes since some moment of the past, all domains together.
 
         Raises
@@ -144,7 +160,8 @@ class Group:
         domains = sorted((self.folder / "mon_data").glob("mon_L3_*"))
         if not domains:
             raise ResctrlFailed("the monitoring group has no domain of a last cache")
-        total = 0
+        total, local = 0, 0
+        all_local = True
         for domain in domains:
             text = _text(domain / "mbm_total_bytes")
             if text is None or not text.isdigit():
@@ -152,7 +169,10 @@ class Group:
                     f"{domain.name} has no count of bytes: {text or 'the file cannot be read'}"
                 )
             total += int(text)
-        return total
+            near = _text(domain / "mbm_local_bytes") or ""
+            all_local &= near.isdigit()
+            local += int(near) if near.isdigit() else 0
+        return Moved(total, local if all_local else None)
 
 
 def sweep(root: Path = ROOT, remove: Callable[[Path], None] = os.rmdir) -> tuple[str, ...]:

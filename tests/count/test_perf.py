@@ -20,7 +20,7 @@ from counteroof.count.perf import evaluate, works
 from counteroof.count.perf_collect import Idle, Sources, choose_sources, collect, warm_seconds
 from counteroof.count.perf_open import SOFTWARE, Counted, Event
 from counteroof.count.perf_plan import PerfPlan, Term
-from counteroof.count.resctrl import Support
+from counteroof.count.resctrl import Moved, Support
 from counteroof.native import ffi, lib
 from counteroof.reconcile import dram_bytes
 
@@ -366,27 +366,32 @@ def test_flops_of_a_saxpy_as_likwid_counted_it_on_zen_3(tmp_path: Path) -> None:
 NO_MONITOR = Support(False, "not here")
 
 
-def monitored(root: Path, monitor: Support, seen: int | str) -> Measurement:
+def monitored(root: Path, monitor: Support, seen: Moved | str) -> Measurement:
     chosen = replace(sources(pmu_trees.zen4, ZEN4, root), dram=None, monitor=monitor)
     return evaluate(chosen, replace(collected(chosen, LOOP), monitored=seen))
 
 
 def test_bytes_of_resctrl_are_those_of_one_call(tmp_path: Path) -> None:
-    found = monitored(tmp_path, Support(True, "reads and writes", complete=True), 6400)
+    found = monitored(tmp_path, Support(True, "reads and writes", complete=True), Moved(6400, None))
     assert dram_bytes(found).value == 640
     assert found.dram_read_bytes.value is None
+    assert not any("mbm_local_bytes" in note for note in found.notes)
 
 
 def test_bytes_of_resctrl_that_may_lack_write_backs_are_a_lower_bound(tmp_path: Path) -> None:
-    found = monitored(tmp_path, Support(True, "misses of the last cache"), 6400)
+    found = monitored(tmp_path, Support(True, "misses of the last cache"), Moved(6400, 1600))
     assert found.dram_read_bytes.value == 640
     assert found.dram_read_bytes.reason == "a lower bound: misses of the last cache"
+    (note,) = [note for note in found.notes if "mbm_local_bytes" in note]
+    assert "160 of 640 bytes a call were of the memory next to the cores" in note
     assert dram_bytes(found).value is None
 
 
 def test_what_resctrl_could_not_read_is_no_zero(tmp_path: Path) -> None:
     found = monitored(tmp_path, Support(True, "all", complete=True), "mon_L3_00 has no count of bytes")
     assert dram_bytes(found).reason == "mon_L3_00 has no count of bytes"
+    backwards = monitored(tmp_path / "back", Support(True, "all", complete=True), Moved(-1, None))
+    assert dram_bytes(backwards).reason == "its counter went backwards"
 
 
 def test_resctrl_is_taken_before_reads_of_the_cores_and_after_memory_controllers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counteroof.count import resctrl
-from counteroof.count.resctrl import Group, ResctrlFailed, support, sweep
+from counteroof.count.resctrl import Group, Moved, ResctrlFailed, support, sweep
 from counteroof.machine.sysfs import Tree
 from tests.machine import trees
 
@@ -49,10 +49,24 @@ def group(root: Path, *texts: str, threads: tuple[int, ...] = (7,)) -> Group:
 def test_bytes_are_the_sum_over_domains_and_the_group_is_removed(tmp_path: Path) -> None:
     root = mounted(tmp_path)
     with group(root, "1000", "234") as own:
-        assert own.bytes() == 1234
+        assert own.moved() == Moved(1234, None)
         assert (own.folder / "tasks").read_text() == "7\n"
         assert own.folder.name == f"counteroof-{os.getpid()}"
     assert list((root / "mon_groups").iterdir()) == []
+
+
+def test_local_bytes_are_told_where_every_domain_tells_them(tmp_path: Path) -> None:
+    with group(mounted(tmp_path), "1000", "234") as own:
+        near = [own.folder / f"mon_data/mon_L3_0{number}/mbm_local_bytes" for number in (0, 1)]
+        near[0].write_text("900")
+        assert own.moved().local is None
+        near[1].write_text("34")
+        before = own.moved()
+        assert before == Moved(1234, 934)
+        near[1].write_text("44")
+        assert own.moved().since(before) == Moved(0, 10)
+        near[1].write_text("Unavailable")
+        assert own.moved().since(before) == Moved(0, None)
 
 
 def test_a_group_is_removed_when_what_it_monitored_fails(tmp_path: Path) -> None:
@@ -68,12 +82,12 @@ def test_a_domain_without_a_number_is_no_zero(tmp_path: Path, text: str) -> None
         group(mounted(tmp_path), "5", text) as own,
         pytest.raises(ResctrlFailed, match="mon_L3_01 has no count"),
     ):
-        own.bytes()
+        own.moved()
 
 
 def test_a_group_without_domains_has_no_bytes(tmp_path: Path) -> None:
     with group(mounted(tmp_path)) as own, pytest.raises(ResctrlFailed, match="no domain"):
-        own.bytes()
+        own.moved()
 
 
 @pytest.mark.parametrize(
