@@ -142,7 +142,10 @@ class Decoded:
     """Bit mask of the 64-bit registers it names, read or written."""
     accesses: tuple[Access, ...]
     steps: tuple[Step, ...]
-    rip_relative: bool
+    op_mask: int
+    """The opmask register that governs it; 0 if none does."""
+    movable: bool
+    """Whether its bytes do the same elsewhere and under another GS base."""
 
 
 @dataclass(slots=True)
@@ -159,6 +162,11 @@ class Block:
     """Whether there was a whole instruction where decoding stopped."""
 
 
+Known = tuple[int, tuple[Access, ...], tuple[Step, ...], int, bool, bool]
+"""Of an instruction, as in :class:`Decoded`: registers used, accesses, steps, opmask, movable or not; and
+whether it ends a block."""
+
+
 class Reader:
     """Decodes blocks; keeps what it learnt of each distinct instruction encoding."""
 
@@ -166,40 +174,48 @@ class Reader:
         self._read = read
         self._xsave_bytes = xsave_bytes
         self._info = ix.InstructionInfoFactory()
-        self._known: dict[bytes, str | tuple[int, tuple[Access, ...], tuple[Step, ...]]] = {}
+        self._known: dict[bytes, str | Known] = {}
+        self._branches: dict[int, Known] = {}
 
     def block(self, address: int) -> Block:
         """Return the block that starts at ``address``."""
         block = Block(address)
+        body, known_by_code = block.body, self._known
         code, start = self._code(address), address
         decoder = ix.Decoder(64, code, ip=address)
+        ip = address
         while True:
             instruction = decoder.decode()
-            if instruction.is_invalid:
-                ip = instruction.ip
-                if ip > start:  # perhaps only the window ended
-                    code, start = self._code(ip), ip
-                    decoder = ix.Decoder(64, code, ip=ip)
-                    instruction = decoder.decode()
+            length = instruction.len
+            raw = code[ip - start : ip - start + length]
+            known = known_by_code.get(raw)
+            if known is None:
                 if instruction.is_invalid:
-                    block.bad = self._why(ip, code)
-                    block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
-                    block.next_address = ip
-                    return block
-            offset = instruction.ip - start
-            raw = code[offset : offset + instruction.len]
-            decoded = self._decoded(instruction, raw)
-            if isinstance(decoded, str):
-                block.bad = f"{instruction:g} at {instruction.ip:#x}, which {decoded}"
+                    if ip > start:  # perhaps only the window ended
+                        code, start = self._code(ip), ip
+                        decoder = ix.Decoder(64, code, ip=ip)
+                        instruction = decoder.decode()
+                    if instruction.is_invalid:
+                        block.bad = self._why(ip, code)
+                        block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
+                        block.next_address = ip
+                        return block
+                    length = instruction.len
+                    raw = code[:length]
+                known = self._learn(instruction, raw)
+            if isinstance(known, str):
+                block.bad = f"{instruction:g} at {ip:#x}, which {known}"
                 block.readable = True
-                block.next_address = instruction.ip
+                block.next_address = ip
                 return block
-            block.body.append(decoded)
-            block.next_address = instruction.next_ip
-            if _ends_block(instruction, instruction.flow_control):
+            used, accesses, steps, op_mask, movable, ends = known
+            body.append(Decoded(instruction, raw, used, accesses, steps, op_mask, movable))
+            ip += length
+            block.next_address = ip
+            if ends:
                 block.closed = True
                 return block
-            if len(block.body) >= MAX_INSTRUCTIONS:
+            if len(body) >= MAX_INSTRUCTIONS:
                 return block
 
     def _code(self, address: int) -> bytes:
@@ -211,15 +227,31 @@ class Reader:
             return f"no readable code at {ip:#x}"
         return f"unknown instruction {code[:15].hex(' ')} at {ip:#x}"
 
-    def _decoded(self, instruction: ix.Instruction, raw: bytes) -> Decoded | str:
-        """Return what is known of an instruction, or why it cannot be run."""
-        rip = instruction.is_ip_rel_memory_operand
-        known = None if rip else self._known.get(raw)
-        if known is None:
-            known = _refused(instruction) or self._analyse(instruction)
-            if not rip and not instruction.is_call_near and not instruction.is_jcc_short_or_near:
-                self._known[raw] = known
-        return known if isinstance(known, str) else Decoded(instruction, raw, *known, rip)
+    def _learn(self, instruction: ix.Instruction, raw: bytes) -> Known | str:
+        """Return what is known of an instruction seen for the first time, or why it cannot be run.
+
+        What holds wherever the instruction stands is kept by its code, or where only the target of a branch
+        differs, by its form.
+        """
+        if instruction.is_jcc_short_or_near or instruction.is_jmp_short_or_near or instruction.is_call_near:
+            form = instruction.code
+            if form not in self._branches:
+                self._branches[form] = (*self._analyse(instruction), 0, False, True)
+            return self._branches[form]
+        refused = _refused(instruction)
+        rip_relative = instruction.is_ip_rel_memory_operand
+        known: Known | str
+        if refused:
+            known = refused
+        else:
+            ends = _ends_block(instruction, instruction.flow_control)
+            movable = not (
+                rip_relative or instruction.mnemonic == Mnemonic.RDGSBASE or is_relative_to_gs(instruction)
+            )
+            known = (*self._analyse(instruction), instruction.op_mask, movable, ends)
+        if not rip_relative:
+            self._known[raw] = known
+        return known
 
     def _analyse(self, instruction: ix.Instruction) -> tuple[int, tuple[Access, ...], tuple[Step, ...]]:
         info = self._info.info(instruction)

@@ -6,10 +6,14 @@ flag, except :func:`add_gs_one`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import pack
 
 NOPS = (b"", b"\x90", b"\x66\x90", b"\x0f\x1f\x00")
 """No-operations of 0 to 3 bytes (Intel SDM volume 2, NOP: recommended multi-byte forms)."""
+
+_kept = lru_cache(4096)
+"""Translation asks for the same few instructions again and again."""
 
 
 def _gs(opcode: int, register: int, offset: int) -> bytes:
@@ -18,11 +22,13 @@ def _gs(opcode: int, register: int, offset: int) -> bytes:
     )
 
 
+@_kept
 def store_gs(offset: int, register: int) -> bytes:
     """``mov gs:[offset], register``."""
     return _gs(0x89, register, offset)
 
 
+@_kept
 def load_gs(register: int, offset: int) -> bytes:
     """``mov register, gs:[offset]``."""
     return _gs(0x8B, register, offset)
@@ -34,6 +40,7 @@ def load_gs_half(register: int, offset: int) -> bytes:
     return b"\x65" + rex + pack("<BBBi", 0x8B, 0x04 | (register & 7) << 3, 0x25, offset)
 
 
+@_kept
 def store_gs_low(offset: int, register: int) -> bytes:
     """``mov dword gs:[offset], register``."""
     rex = b"\x44" if register >= 8 else b""
@@ -53,6 +60,7 @@ def store_gs_half(offset: int, value: int) -> bytes:
     return pack("<4siI", b"\x65\xc7\x04\x25", offset, value)
 
 
+@_kept
 def pop_gs(offset: int) -> bytes:
     """``pop qword gs:[offset]``."""
     return pack("<4si", b"\x65\x8f\x04\x25", offset)
@@ -63,11 +71,13 @@ def push_gs(offset: int) -> bytes:
     return pack("<4si", b"\x65\xff\x34\x25", offset)
 
 
+@_kept
 def jump_gs(offset: int) -> bytes:
     """``jmp qword gs:[offset]``."""
     return pack("<4si", b"\x65\xff\x24\x25", offset)
 
 
+@_kept
 def call_gs(offset: int) -> bytes:
     """``call qword gs:[offset]``."""
     return pack("<4si", b"\x65\xff\x14\x25", offset)
@@ -86,6 +96,7 @@ def _memory(reg: int, base: int, displacement: int) -> bytes:
     return bytes((0x80 | (reg & 7) << 3 | base & 7,)) + sib + pack("<i", displacement)
 
 
+@_kept
 def store(base: int, displacement: int, register: int) -> bytes:
     """``mov [base + displacement], register``; the fault handler knows this form."""
     return bytes((0x48 | (register >> 3) << 2 | base >> 3, 0x89)) + _memory(register, base, displacement)
@@ -97,16 +108,19 @@ def store_immediate(base: int, displacement: int, value: int) -> bytes:
     return bytes((0x48 | base >> 3, 0xC7)) + _memory(0, base, displacement) + pack("<i", value)
 
 
+@_kept
 def load(register: int, base: int, displacement: int) -> bytes:
     """``mov register, [base + displacement]``."""
     return bytes((0x48 | (register >> 3) << 2 | base >> 3, 0x8B)) + _memory(register, base, displacement)
 
 
+@_kept
 def move(to: int, source: int) -> bytes:
     """``mov to, source``."""
     return bytes((0x48 | (source >> 3) << 2 | to >> 3, 0x89, 0xC0 | (source & 7) << 3 | to & 7))
 
 
+@_kept
 def add_constant(register: int, value: int) -> bytes:
     """``lea register, [register + value]``."""
     return bytes((0x48 | (register >> 3) << 2 | register >> 3, 0x8D)) + _memory(register, register, value)

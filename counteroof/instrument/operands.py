@@ -13,8 +13,6 @@ from .code_cache import NEAR, Output
 from .decode import Decoded, is_relative_to_gs
 from .record import iced_register
 
-_F3, _GS_PREFIX = 0xF3, 0x65
-
 _WITH_BASE = {
     getattr(ix.Code, short): getattr(ix.Code, long)
     for short, long in (
@@ -46,17 +44,17 @@ class Operands:
 
     def copy(self, decoded: Decoded, out: Output) -> None:
         """Emit the instruction itself, its RIP-relative operand made to point where it did."""
+        if decoded.movable:
+            out.code += decoded.code
+            return
         instruction = decoded.instruction
-        if decoded.code[0] == _F3 and instruction.mnemonic == Mnemonic.RDGSBASE:
+        if instruction.mnemonic == Mnemonic.RDGSBASE:
             wide = instruction.code == ix.Code.RDGSBASE_R64
             register = instruction.op0_register - (Register.RAX if wide else Register.EAX)
             out.add((emit.load_gs if wide else emit.load_gs_half)(register, self._at.program_gs))
             return
-        if _GS_PREFIX in decoded.code and is_relative_to_gs(instruction):
+        if is_relative_to_gs(instruction):
             self._copy_relative_to_gs(decoded, out)
-            return
-        if not decoded.rip_relative:
-            out.add(decoded.code)
             return
         target = decoded.instruction.ip_rel_memory_address
         if abs(target - out.here) < NEAR:

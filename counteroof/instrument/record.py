@@ -58,6 +58,10 @@ def iced_register(number: int) -> Register_:
     return cast("Register_", number)
 
 
+_AT_ENTRY: list[tuple[int, int]] = [(number, 0) for number in range(16)]
+"""(symbol, offset) of each register: what a block finds in it has its number."""
+
+
 class Recorder:
     """Emits the stores of one block's record: each register value an address needs is stored once."""
 
@@ -72,8 +76,7 @@ class Recorder:
     ) -> None:
         self._record, self._scratch = record, scratch
         self._addresses, self._lanes_of, self._wide_masks = addresses, lanes_of, wide_masks
-        self._encoder = ix.Encoder(64)
-        self._symbols: list[tuple[int, int]] = [(number, 0) for number in range(16)]
+        self._symbols = _AT_ENTRY.copy()
         self._next_symbol = 16
         self._slots: dict[int, tuple[int, int]] = {}
         self._opmasks: dict[int, int] = {}
@@ -86,11 +89,11 @@ class Recorder:
         late: list[tuple[int, int]] = []
         instruction = decoded.instruction
         record = self._record
-        if instruction.op_mask != Register.NONE:
+        if decoded.op_mask:
             lanes = self._lanes_of(instruction)
             if lanes:
                 masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((self._opmask(instruction.op_mask, out), lanes, position))
+                record.lanes.append((self._opmask(decoded.op_mask, out), lanes, position))
         if not self._addresses or not decoded.accesses:
             self._step(decoded)
             return late
@@ -155,7 +158,7 @@ class Recorder:
         self._step(decoded)
         return late
 
-    def after(self, late: list[tuple[int, int]], decoded: Decoded, out: Output) -> None:
+    def after(self, late: list[tuple[int, int]], out: Output) -> None:
         """Emit what must be stored after the instruction."""
         for slot, register in late:
             out.add(emit.store(self._scratch, 8 * slot, register))
@@ -196,8 +199,9 @@ class Recorder:
             8: ix.Code.EVEX_VMOVDQU64_ZMMM512_K1Z_ZMM,
         }
         memory = ix.MemoryOperand(iced_register(Register.RAX + self._scratch), displ=8 * slot, displ_size=8)
-        self._encoder.encode(ix.Instruction.create_mem_reg(codes[words], memory, iced_register(register)), 0)
-        out.add(self._encoder.take_buffer())
+        encoder = ix.Encoder(64)
+        encoder.encode(ix.Instruction.create_mem_reg(codes[words], memory, iced_register(register)), 0)
+        out.add(encoder.take_buffer())
         return slot
 
     def _step(self, decoded: Decoded) -> None:

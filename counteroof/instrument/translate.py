@@ -73,6 +73,19 @@ class TranslatedBlock:
     """What it was translated from: address, code, and whether it checks that."""
 
 
+class _Types:
+    """The structs that a block is described with, looked up once."""
+
+    def __init__(self, ffi: Any) -> None:
+        self.block = ffi.typeof("struct instrument_block *")
+        self.accesses = ffi.typeof("struct instrument_access[]")
+        self.lanes = ffi.typeof("struct instrument_lanes[]")
+        self.places = ffi.typeof("struct instrument_place[]")
+        self.borrowed = ffi.typeof("struct instrument_borrowed[]")
+        self.changes = ffi.typeof("struct instrument_change[]")
+        self.registers = ffi.typeof("struct instrument_loop_register[]")
+
+
 class Translator:
     """Translates on demand and links what it has translated.
 
@@ -105,6 +118,7 @@ class Translator:
         native: NativeCode,
     ) -> None:
         self._ffi, self._lib, self._detail = ffi, lib, detail
+        self._types = _Types(ffi)
         self._wide_masks = wide_masks
         self._lanes_of = lanes_of
         self._native = native
@@ -251,55 +265,66 @@ class Translator:
         native: str | None = None,
         version: Version | None = None,
     ) -> None:
-        ffi = self._ffi
-        host = out.address
-        info = ffi.new("struct instrument_block *")
-        info.guest, info.host, info.host_bytes = block.address, host, size
-        info.slots = record.slots if record.written else 0
-        info.accesses, info.lane_groups = len(record.accesses), len(record.lanes)
-        info.unsupported = unsupported is not None
+        new, types = self._ffi.new, self._types
+        host, guest = out.address, block.address
         code = b"" if version is None else _code(block, body, version)
-        info.guest_bytes, info.checked = len(code), bool(version and version[2])
-        info.first_access = self._accesses + 1
-        self._accesses += len(record.accesses)
-        changes, registers = [], []
+        changes: list[tuple[Any, ...]] = []
+        registers: list[tuple[int, int]] = []
+        described = {
+            "guest": guest,
+            "host": host,
+            "host_bytes": size,
+            "slots": record.slots if record.written else 0,
+            "accesses": len(record.accesses),
+            "lane_groups": len(record.lanes),
+            "unsupported": unsupported is not None,
+            "guest_bytes": len(code),
+            "checked": bool(version and version[2]),
+            "first_access": self._accesses + 1,
+            "instructions": len(places),
+            "closed": out.closed,
+            "borrowed": len(out.borrowed),
+        }
         if loop:
             counted, slots = loop
             counter = slots[counted.counter]
-            info.loop, info.counter_start, info.counter_end = 1, counter, counter + 1
-            info.counter_step, info.counter_bits = counted.counter_step, counted.counter_bits
             registers = list(slots.items())
             for change in counted.changes:
                 terms, coefficients = zip(*change.terms, strict=True) if change.terms else ((), ())
                 changes.append(
                     (change.constant, coefficients, terms, change.register, change.narrow, change.place)
                 )
-        # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
-        accesses = ffi.new("struct instrument_access[]", record.accesses)
-        lanes = ffi.new("struct instrument_lanes[]", record.lanes)
-        guest = block.address
+            described |= {
+                "loop": 1,
+                "counter_start": counter,
+                "counter_end": counter + 1,
+                "counter_step": counted.counter_step,
+                "counter_bits": counted.counter_bits,
+                "changes": len(changes),
+                "loop_registers": len(registers),
+            }
         pairs = [
             (place - host, decoded.instruction.ip - guest & 0xFFFFFFFF)
             for place, decoded in zip(places, body, strict=True)
         ]
         if out.resume:
             pairs.append((out.resume - host, block.next_address - guest & 0xFFFFFFFF))
-        stops = ffi.new("struct instrument_place[]", pairs)
-        borrowed = ffi.new(
-            "struct instrument_borrowed[]",
-            [(start - host, end - host, register, offset) for start, end, register, offset in out.borrowed],
-        )
-        info.instructions, info.closed = len(places), out.closed
-        info.places, info.borrowed = len(pairs), len(out.borrowed)
-        info.changes, info.loop_registers = len(changes), len(registers)
+        described["places"] = len(pairs)
+        borrowed = [
+            (start - host, end - host, register, offset) for start, end, register, offset in out.borrowed
+        ]
+        nothing = self._ffi.NULL
+        first_access = self._accesses + 1
+        self._accesses += len(record.accesses)
+        # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
         number = self._lib.instrument_add_block(
-            info,
-            accesses,
-            lanes,
-            stops,
-            borrowed,
-            ffi.new("struct instrument_change[]", changes),
-            ffi.new("struct instrument_loop_register[]", registers),
+            new(types.block, described),
+            new(types.accesses, record.accesses) if record.accesses else nothing,
+            new(types.lanes, record.lanes) if record.lanes else nothing,
+            new(types.places, pairs) if pairs else nothing,
+            new(types.borrowed, borrowed) if borrowed else nothing,
+            new(types.changes, changes) if changes else nothing,
+            new(types.registers, registers) if registers else nothing,
             code,
         )
         if number != len(self.blocks):
@@ -314,8 +339,8 @@ class Translator:
                 masked,
                 unsupported,
                 native,
-                info.first_access,
-                tuple(at for at, decoded in enumerate(body) for _ in decoded.accesses if record.accesses),
+                first_access,
+                tuple([access[-1] for access in record.accesses]),
                 version,
             )
         )
@@ -367,15 +392,17 @@ class Translator:
         else:
             self._count(block, number, scratch, out)
         closed = block.closed and len(body) == len(block.body)
+        host, code, copy = out.address, out.code, self._operands.copy
         for position, decoded in enumerate(body):
-            if recording:
-                after = recording.before(decoded, position, out, masked)
+            late: list[tuple[int, int]] = []
+            if recording and (decoded.accesses or decoded.steps or decoded.op_mask):
+                late = recording.before(decoded, position, out, masked)
             if closed and position == len(body) - 1:
                 break
-            places.append(out.here)
-            self._operands.copy(decoded, out)
-            if recording:
-                recording.after(after, decoded, out)
+            places.append(host + len(code))
+            copy(decoded, out)
+            if recording and late:
+                recording.after(late, out)
         if recording:
             out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
         out.closed = closed
@@ -391,11 +418,7 @@ class Translator:
     def _wants_record(self, body: list[Decoded]) -> bool:
         if self._detail != "flops" and any(decoded.accesses for decoded in body):
             return True
-        return any(
-            self._lanes_of(decoded.instruction)
-            for decoded in body
-            if decoded.instruction.op_mask != Register.NONE
-        )
+        return any(decoded.op_mask and self._lanes_of(decoded.instruction) for decoded in body)
 
     def _fitting(self, block: Block, checked: bool) -> tuple[list[Decoded], int]:
         """Return as many instructions as leave two registers free, and as a record has room for.
@@ -444,9 +467,9 @@ class Translator:
         masked: list[MaskedFlops] = []
         opmasks: dict[int, int] = {}
         for position, decoded in enumerate(block.body):
-            lanes = self._lanes_of(decoded.instruction) if decoded.instruction.op_mask != Register.NONE else 0
+            governing = decoded.op_mask
+            lanes = self._lanes_of(decoded.instruction) if governing else 0
             if lanes:
-                governing: int = decoded.instruction.op_mask
                 opmasks.setdefault(governing, 0)
                 masked.append(MaskedFlops(position, len(record.lanes)))
                 record.lanes.append((governing, lanes, position))
