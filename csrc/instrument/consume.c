@@ -373,8 +373,9 @@ static void consume(struct consumer *c, const struct chunk *chunk) {
 void instrument_enqueue(struct chunk *chunk) {
     uint64_t ticket = __atomic_fetch_add(&tail, 1, __ATOMIC_ACQ_REL);
     struct place *place = &queue[ticket % QUEUE];
-    while (__atomic_load_n(&place->users, __ATOMIC_ACQUIRE) ||
-           (ticket >= QUEUE && __atomic_load_n(&place->ticket, __ATOMIC_ACQUIRE) != ticket - QUEUE + 1))
+    /* The ticket first: before it is there the place has no users either. */
+    while ((ticket >= QUEUE && __atomic_load_n(&place->ticket, __ATOMIC_ACQUIRE) != ticket - QUEUE + 1) ||
+           __atomic_load_n(&place->users, __ATOMIC_ACQUIRE))
         sched_yield(); /* the one before it is not done, or not even there */
     place->chunk = chunk;
     place->users = running;
