@@ -224,7 +224,7 @@ COMPUTE_LOOP(avx512_bf16_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, bf16, MIX_F
 COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_FMA(DOT_INT8, , , , ), CLEAN)
 
 /* ---- memory ----
-   rax, rdx and r8 point at this iteration's chunk of a, b and c; r9 at that of a fourth stream, as far from c as c is
+   rax, rdx and r8 point at this iteration's chunk of a, b and c, r9 at that of a fourth stream, as far from c as c is
    from b. */
 #define TIMES_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define PARTS 4 /* of an iteration: one is so few instructions that those of the loop itself would count */
