@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +16,7 @@ from fractions import Fraction
 from . import units
 from .errors import BadInput, MachineError
 from .machine.boundary import Boundary, boundaries
-from .machine.loops import Loop
+from .machine.loops import Loop, loops, mixed
 from .machine.model import CacheLevel, Ceiling, Machine, special
 
 ISA_ORDER = ("scalar", "SSE", "NEON", "AVX", "AVX2", "AVX-512")
@@ -37,7 +38,11 @@ RATIOS = {
     "3:1": ("3:1",),
     "1:2": ("1:2",),
 }
-"""Loads to stores, and the mixes of loops that do nothing else."""
+"""Loads to stores, and the mixes of loops made for them; others have a loop over so many streams."""
+
+MOST_STREAMS = 32
+"""Of which each has several lines in the first cache yet."""
+
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
 _PLACES = 4
@@ -77,18 +82,41 @@ class Job:
 
 
 def mixes_of(ratios: Iterable[str]) -> tuple[str, ...]:
-    """Return the mixes of these loads to stores, such as ``2:1``.
+    """Return the mixes of these loads to stores, such as ``2:1``; of ``4:2`` those of ``2:1``.
 
     Raises
     ------
     BadInput
-        If there is no loop for one.
+        If one is no ratio, or has too many streams.
     """
-    ratios = tuple(ratios)
+    found: list[str] = []
     for ratio in ratios:
-        if ratio not in RATIOS:
-            raise BadInput(f"a mix of {ratio!r} was asked for; loads to stores can be {', '.join(RATIOS)}")
-    return tuple(dict.fromkeys(mix for ratio in ratios for mix in RATIOS[ratio]))
+        loads, stores = _ratio(ratio) or (0, 0)
+        if not 0 < loads + stores <= MOST_STREAMS:
+            raise BadInput(
+                f"a mix of {ratio!r} was asked for; it is loads to stores, such as 2:1 or 5:2, "
+                f"{MOST_STREAMS} streams at most"
+            )
+        found += RATIOS.get(f"{loads}:{stores}", (f"{loads}:{stores}",))
+    return tuple(dict.fromkeys(found))
+
+
+def loops_of(mixes: Iterable[str]) -> tuple[Loop, ...]:
+    """Return all loops for the usual mixes, and those for others of loads to stores among these."""
+    usual = loops()
+    there = {loop.mix for loop in usual}
+    ratios = (_ratio(mix) for mix in dict.fromkeys(mixes) if mix not in there)
+    return (*usual, *(loop for ratio in ratios if ratio is not None for loop in mixed(*ratio)))
+
+
+def _ratio(text: str) -> tuple[int, int] | None:
+    """Return loads and stores in lowest terms, ``None`` if the text is no such ratio."""
+    found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
+    if found is None:
+        return None
+    loads, stores = int(found[1]), int(found[2])
+    common = max(1, math.gcd(loads, stores))
+    return loads // common, stores // common
 
 
 def memory_jobs(

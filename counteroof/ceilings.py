@@ -21,6 +21,7 @@ from .ceiling_jobs import (
     best_of,
     compute_jobs,
     dram_bytes,
+    loops_of,
     memory_jobs,
     mixes_of,
     placed,
@@ -29,7 +30,7 @@ from .ceiling_jobs import (
 from .errors import MachineError
 from .machine import clock, sysfs, topology
 from .machine.load import Watch
-from .machine.loops import NO_SAMPLES, Samples, Team, loops
+from .machine.loops import NO_SAMPLES, Samples, Team
 from .machine.model import Ceiling, Machine
 
 Progress = Callable[[int, int, str], None]
@@ -120,7 +121,7 @@ def measure(
     counts = tuple(dict.fromkeys(threads))
     mixes = mixes_of(ratios)
     placements = {count: topology.placement(count) for count in counts}
-    available = loops()
+    available = loops_of(mixes)
     notes = [note for note in machine.notes if not note.startswith(_NOTE)]
     free = sysfs.available_memory(sysfs.Tree(Path("/")))
     ceilings = [one for one in machine.ceilings if one.threads not in counts]
@@ -233,12 +234,12 @@ def measure_again(
 
 def _jobs(machine: Machine, threads: int, wanted: Iterable[Ceiling], effort: Effort) -> list[Job]:
     """Return the jobs of a number of threads, those of DRAM only if a ceiling of it is wanted."""
-    available = loops()
+    mixes = [one.mix for one in machine.ceilings if one.kind == "bandwidth" and one.threads == threads]
+    available = loops_of(mixes)
     each = None
     if any(one.level == "dram" for one in wanted):
         free = sysfs.available_memory(sysfs.Tree(Path("/")))
         each = dram_bytes(machine, threads, effort.last_cache_times, free) // threads
-    mixes = [one.mix for one in machine.ceilings if one.kind == "bandwidth" and one.threads == threads]
     return [*memory_jobs(machine, threads, each, available, mixes), *compute_jobs(available)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -310,9 +311,21 @@ def test_a_mix_that_is_asked_for_is_measured_at_every_level_and_again_with_the_r
     assert [one.name for one in again.ceilings] == [one.name for one in machine.ceilings]
 
 
-def test_a_mix_without_a_loop_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match=r"'5:7'.*1:0, 0:1, 1:1, 2:1, 3:1, 1:2"):
-        ceilings.measure(small_machine(), ratios=("5:7",))
+def test_any_mix_of_loads_and_stores_is_measured_at_every_level_and_again() -> None:
+    machine = ceilings.measure(small_machine(), effort=BRIEF, ratios=("10:4",))
+    asked = [one for one in machine.ceilings if one.mix == "5:2"]
+    assert {one.level for one in asked} >= {"dram", "l1", "l2"}
+    # five lines read, two fetched to be written, and two written
+    assert "72 B an element" in next(one.convention for one in asked if one.level == "dram")
+    again = ceilings.remeasure(machine, names=["DRAM 5:2"], seconds=0.01)
+    assert [one.name for one in again.ceilings] == [one.name for one in machine.ceilings]
+    assert again.ceilings != machine.ceilings
+
+
+@pytest.mark.parametrize("ratio", ["0:0", "32:1", "1:2:3", "-1:2", "1.5:1", "2", "fast"])
+def test_what_is_no_mix_is_refused(ratio: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(f"'{ratio}' was asked for; it is loads to stores")):
+        ceilings.measure(small_machine(), ratios=(ratio,))
 
 
 def test_progress_goes_up_and_ends_where_it_said() -> None:

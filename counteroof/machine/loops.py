@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..errors import MachineError
 from . import sysfs
 from .boundary import Boundary
 
+_ANY = "*"
 _HUGE = 2 << 20
 UNDISTURBED = 0.95
 """From this share of its time on, a sample is one of the machine and not of what else ran on it."""
@@ -118,13 +119,28 @@ def table() -> tuple[Loop, ...]:
     return tuple(found)
 
 
+def mixed(loads: int, stores: int) -> tuple[Loop, ...]:
+    """Return the loops this processor can run that read so many streams and write so many others."""
+    from ..native import lib
+
+    streams = "r" * loads + "w" * stores
+    return tuple(
+        replace(loop, mix=f"{loads}:{stores}", streams=streams)
+        for loop in table()
+        if loop.streams == _ANY and lib.ceilings_loop_usable(loop.index)
+    )
+
+
 def loops() -> tuple[Loop, ...]:
-    """Return the loops this processor can run, of each kind and order one, in the best encoding."""
+    """Return the loops this processor can run, of each kind and order one, in the best encoding.
+
+    Those of :func:`mixed` are not among them.
+    """
     from ..native import lib
 
     found: dict[tuple[str, str, str, str], Loop] = {}
     for loop in table():
-        if lib.ceilings_loop_usable(loop.index):
+        if loop.streams != _ANY and lib.ceilings_loop_usable(loop.index):
             # the table has the better encoding first
             found.setdefault((loop.mix, loop.isa, loop.precision, loop.order), loop)
     if any(loop.isa == "AVX2" for loop in found.values()):
@@ -249,6 +265,8 @@ class Team:
                 "memory": self._memory if loop.streams else self._ffi.NULL,
                 "place": place + (self._huge if small_pages else 0),
                 "stream_bytes": stream_bytes,
+                "loads": loop.streams.count("r"),
+                "stores": loop.streams.count("w"),
                 "wrapped": wrapped,
                 "samples": samples,
                 "warmups": warmups,

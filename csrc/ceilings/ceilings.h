@@ -5,6 +5,7 @@
    times the constants of the table. */
 
 enum { CEILINGS_WALK_LINES = 65 }; /* from a line to the next, of loops that walk over pages */
+enum { CEILINGS_LOADS = 65536 };
 
 struct ceilings_loop {
     const char *mix;       /* compute: "FMA+ADD 1:1", "FMA 1 chain", "DIV", "SQRT", "DOT"; memory: "read", "store",
@@ -15,6 +16,7 @@ struct ceilings_loop {
     const char *precision; /* "f16", "f32", "f64"; of what dot products multiply: "bf16", "int8" */
     const char *streams;   /* memory: a letter for each of a, b, c, and one as far from c as c from b: r read, w written, u updated (read, then written),
                               n written with non-temporal stores; compute: "" */
+                           /* "*": as many as the job says, those that are read before those that are written */
     const char *order;     /* memory: how loads and stores follow each other, "loads first", "in turn", "by fours" or "loads apart"
                               (in turn, no load being part of another instruction); of loops that differ in it alone
                               the best counts. "chain": each load waits for the one before, "stride": every fourth line,
@@ -26,6 +28,8 @@ struct ceilings_loop {
     /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
        "stride" in another order, with "pages" (modulo mask + 1) CEILINGS_WALK_LINES times as far, and with "chain" goes on where the last
        call ended. */
+    /* Where streams are "*", `b` is the second of them, the others are as far from each other, and `c` is no address:
+       it is CEILINGS_LOADS times the number of those that are read, plus that of those that are written. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 };
 
@@ -55,6 +59,7 @@ struct ceilings_job {
     struct ceilings_memory *memory;  /* NULL for compute */
     uint64_t place;                  /* where in each thread's memory the streams begin */
     uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped, but for "pages" */
+    uint32_t loads, stores;          /* streams that are read, and written, of a loop whose streams are "*" */
     uint32_t wrapped;                /* 1: a sample goes round its streams; 0: it goes on where the last one ended */
     uint32_t samples;
     uint32_t warmups;                /* samples run first and dropped */

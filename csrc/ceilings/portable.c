@@ -131,6 +131,25 @@ MEMORY_LOOP(memory_2_1, v = C; KEEP(v); v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_3_1, v = D; KEEP(v); v = C; KEEP(v); v = B; KEEP(v); A = v;)
 MEMORY_LOOP(memory_1_2, v = C; KEEP(v); A = v; B = v;)
 
+/* Any number of streams: a part of each that is read, then one of each that is written. */
+static uint64_t memory_any(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    uint64_t done = 0, loads = (uint64_t)(uintptr_t)c / CEILINGS_LOADS, stores = (uint64_t)(uintptr_t)c % CEILINGS_LOADS;
+    uint64_t apart = (uint64_t)((char *)b - (char *)a);
+    element v = (element){0} + 1;
+    for (; done < iterations; done++) {
+        char *place = (char *)a + (done * CHUNK & mask);
+        for (uint64_t stream = 0; stream < loads; stream++, place += apart)
+            for (uint64_t i = 0; i < ELEMENTS; i++) {
+                v = ((element *)place)[i];
+                KEEP(v);
+            }
+        for (uint64_t stream = 0; stream < stores; stream++, place += apart)
+            for (uint64_t i = 0; i < ELEMENTS; i++) ((element *)place)[i] = v;
+    }
+    return done;
+}
+
 /* ---- the table ---- */
 
 /* pair: the FLOPs of two neighbouring chains, fused_pair: those of them that are fused. */
@@ -170,6 +189,7 @@ const struct ceilings_loop ceilings_table[] = {
     {"2:1", MEMORY_ISA, "", "f64", "wrr", "in turn", CHUNK, 0, 0, memory_2_1},
     {"3:1", MEMORY_ISA, "", "f64", "wrrr", "in turn", CHUNK, 0, 0, memory_3_1},
     {"1:2", MEMORY_ISA, "", "f64", "wwr", "in turn", CHUNK, 0, 0, memory_1_2},
+    {"any", MEMORY_ISA, "", "f64", "*", "loads first", CHUNK, 0, 0, memory_any},
     PATTERN_ENTRIES,
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];

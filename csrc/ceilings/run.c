@@ -247,6 +247,8 @@ static double thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static int any_streams(const struct ceilings_loop *loop) { return strcmp(loop->streams, "*") == 0; }
+
 static void measure(struct team *team, uint32_t thread, void *arg)
 {
     struct job_run *run = arg;
@@ -264,6 +266,8 @@ static void measure(struct team *team, uint32_t thread, void *arg)
         double *stream[3] = {NULL, NULL, NULL};
         for (int i = 0; base && i < 3; i++)
             stream[i] = (double *)(base + (uint64_t)i * run->stream_stride + position);
+        if (base && any_streams(loop))
+            stream[2] = (double *)(uintptr_t)(job->loads * (uint64_t)CEILINGS_LOADS + job->stores);
         meet(team);
         int counted = counters >= 0 && perf_read(counters, 2, &before) == 0;
         double running = thread_seconds();
@@ -319,10 +323,12 @@ static void combine(const struct job_run *run, uint32_t sample)
 
 static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
 {
-    uint64_t streams = strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
+    uint64_t streams = any_streams(loop) ? (uint64_t)job->loads + job->stores : strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
     int masked = loop->run != ceilings_walk; /* which wraps where it should, and not by a mask */
-    if (!streams)
+    if (!*loop->streams)
         return 1;
+    if (!streams || job->loads >= CEILINGS_LOADS || job->stores >= CEILINGS_LOADS)
+        return 0;
     if (!job->memory || (loop->run == ceilings_chase) != (job->memory->chain_bytes != 0))
         return 0; /* pointers are no numbers to compute with */
     if (loop->run == ceilings_chase)

@@ -360,6 +360,52 @@ MEMORY_LOOP(avx512_triad_apart, "avx512f", 512, "vmovupd", "zmm", IN_TURN(ZMM, I
 MEMORY_LOOP(avx2_triad_apart, "avx2,fma", 256, "vmovupd", "ymm", IN_TURN(YMM, IN_TURN_TRIAD_APART), CLEAN)
 MEMORY_LOOPS(sse, "sse2", 128, "movupd", "xmm", OLD, "")
 
+/* Any number of streams: a part of each that is read, then one of each that is written. */
+#define ANY_LOOP(name, feature, part, load, reg, E, clean)                                                         \
+    __attribute__((target(feature), noinline)) static uint64_t name(uint64_t iterations, uint64_t mask, double *a, \
+                                                                    double *b, double *c)                          \
+    {                                                                                                              \
+        uint64_t at = 0, numbers = (uint64_t)(uintptr_t)c;                                                         \
+        __asm__ volatile(TIMES_8(E##_ONE)                                                                          \
+                         ".set .Loff, 0\n\t"                                                                       \
+                         ".p2align 6\n"                                                                            \
+                         "1:\n\t"                                                                                  \
+                         "mov %[at], %%rax\n\t"                                                                    \
+                         "and %[mask], %%rax\n\t"                                                                  \
+                         "add %[a], %%rax\n\t"                                                                     \
+                         "mov %[loads], %%rcx\n\t"                                                                 \
+                         "test %%rcx, %%rcx\n\t"                                                                   \
+                         "jz 3f\n"                                                                                 \
+                         "2:\n\t" TIMES_8(E##_READ)                                                                \
+                         "add %[apart], %%rax\n\t"                                                                 \
+                         "dec %%rcx\n\t"                                                                           \
+                         "jnz 2b\n"                                                                                \
+                         "3:\n\t"                                                                                  \
+                         "mov %[stores], %%rcx\n\t"                                                                \
+                         "test %%rcx, %%rcx\n\t"                                                                   \
+                         "jz 5f\n"                                                                                 \
+                         "4:\n\t" TIMES_8(E##_STORE)                                                               \
+                         "add %[apart], %%rax\n\t"                                                                 \
+                         "dec %%rcx\n\t"                                                                           \
+                         "jnz 4b\n"                                                                                \
+                         "5:\n\t"                                                                                  \
+                         "add $" #part ", %[at]\n\t"                                                               \
+                         "cmp %[end], %[at]\n\t"                                                                   \
+                         "jb 1b\n\t" clean                                                                         \
+                         : [at] "+r"(at)                                                                           \
+                         : [end] "r"(iterations * (part)), [mask] "r"(mask), [a] "r"(a),                           \
+                           [apart] "r"((uint64_t)((char *)b - (char *)a)), [loads] "r"(numbers / CEILINGS_LOADS),  \
+                           [stores] "r"(numbers % CEILINGS_LOADS), [ones] "r"(ones_f64)                            \
+                         : "rax", "rcx", VECTORS_CLOBBERED);                                                       \
+        return at / (part);                                                                                        \
+    }
+#define ZMM_ONE(i) LOAD_ZMM(i)
+#define YMM_ONE(i) LOAD_YMM(i)
+#define OLD_ONE(i) LOAD_OLD(i)
+ANY_LOOP(avx512_any, "avx512f", 512, "vmovupd", "zmm", ZMM, CLEAN)
+ANY_LOOP(avx2_any, "avx2,fma", 256, "vmovupd", "ymm", YMM, CLEAN)
+ANY_LOOP(sse_any, "sse2", 128, "movupd", "xmm", OLD, "")
+
 /* Scalar: a part has twice as many instructions. */
 #define SCALAR(move, from, to) "mov" move " " from ", " to "\n\t"
 #define SD_LOAD(i, base, more) SCALAR("sd", more "+" AT(i, "8") "(%%" base ")", "%%xmm" #i)
@@ -504,6 +550,9 @@ const struct ceilings_loop ceilings_table[] = {
     MEMORY_ENTRIES(sse, "SSE", "", 128, 0),
     NT_ENTRIES(sse, "SSE", "", 128, 0),
     MEMORY_ENTRIES(scalar, "scalar", "", 128, 0),
+    {"any", "AVX-512", "avx512f", "f64", "*", FIRST, 512, 0, 0, avx512_any},
+    {"any", "AVX2", "fma", "f64", "*", FIRST, 256, 0, 0, avx2_any},
+    {"any", "SSE", "", "f64", "*", FIRST, 128, 0, 0, sse_any},
     PATTERN_ENTRIES,
 };
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];

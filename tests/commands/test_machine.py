@@ -179,7 +179,7 @@ def test_a_mix_without_a_loop_is_refused_before_anything_is_measured(
     measured: list[tuple[int, ...]], capsys: Captured
 ) -> None:
     assert main(["machine", "--mix", "fast"]) == BAD_INPUT
-    assert "'fast' was asked for; loads to stores can be 1:0, 0:1" in capsys.readouterr().err
+    assert "'fast' was asked for; it is loads to stores, such as 2:1" in capsys.readouterr().err
     assert measured == []
 
 

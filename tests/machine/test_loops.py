@@ -14,7 +14,7 @@ from counteroof.ceiling_jobs import PRECISIONS
 from counteroof.errors import MachineError
 from counteroof.machine import sysfs
 from counteroof.machine.boundary import Boundary
-from counteroof.machine.loops import Loop, Team, loops
+from counteroof.machine.loops import Loop, Team, loops, mixed
 from counteroof.machine.topology import placement
 from counteroof.native import ffi, lib
 from tests.compiled import needs, shared
@@ -23,8 +23,11 @@ EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
 OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
 BY_HAND = [one for one in USABLE if not one.of_lines]
-ENTRIES = [entry for entry in EVERY if ffi.string(entry.order) not in (b"chain", b"stride", b"pages")]
-"""Those written in assembly."""
+PLAIN = (b"chain", b"stride", b"pages")
+ENTRIES = [
+    entry for entry in EVERY if ffi.string(entry.order) not in PLAIN and ffi.string(entry.streams) != b"*"
+]
+"""Those written in assembly, of one loop each."""
 Array = npt.NDArray[np.float64]
 
 
@@ -61,7 +64,7 @@ def streams(loop: Loop, elements: int) -> list[Array]:
 def test_every_entry_is_complete() -> None:
     for entry in EVERY:
         streams = ffi.string(entry.streams).decode()
-        assert set(streams) <= set("rwun")
+        assert set(streams) <= set("rwun") or streams == "*"
         assert bool(streams) == bool(entry.chunk_bytes), text(entry)
         assert streams or entry.flops
         assert entry.fused <= entry.flops
@@ -143,6 +146,104 @@ def test_a_memory_loop_touches_its_chunks_and_no_more(loop: Loop) -> None:
         expected[0][inside] = before[1][inside] + before[2][inside]  # the factor is 1
     for array, want in zip(arrays, expected, strict=True):
         np.testing.assert_array_equal(array, want)
+
+
+# ---- any number of streams ----
+
+RATIOS = [(1, 0), (0, 1), (5, 2), (1, 4), (7, 3), (31, 1)]
+ANY = [loop for ratio in RATIOS for loop in mixed(*ratio)]
+
+
+def call_any(loop: Loop, iterations: int, mask: int, arrays: list[Array]) -> int:
+    loads, stores = loop.streams.count("r"), loop.streams.count("w")
+    numbers = ffi.cast("double *", loads * lib.CEILINGS_LOADS + stores)
+    first, second = (ffi.cast("double *", array.ctypes.data) for array in (arrays * 2)[:2])
+    return int(lib.ceilings_loop(loop.index).run(iterations, mask, first, second, numbers))
+
+
+def test_loops_of_any_mix_have_so_many_streams() -> None:
+    assert len(ANY) >= len(RATIOS)
+    assert {loop.mix for loop in ANY} == {f"{loads}:{stores}" for loads, stores in RATIOS}
+    for loop in ANY:
+        loads, stores = map(int, loop.mix.split(":"))
+        assert loop.streams == "r" * loads + "w" * stores
+        # a line fetched for each that is read, a line fetched and one written for each that is written
+        assert loop.moved_bytes(Boundary("dram", "DRAM", "memory")) == loop.chunk_bytes * (loads + 2 * stores)
+
+
+@pytest.mark.parametrize("loop", ANY, ids=lambda loop: f"{loop.isa} {loop.mix}")
+@pytest.mark.parametrize("iterations", [1, 5])
+def test_a_loop_of_any_mix_touches_its_chunks_and_no_more(loop: Loop, iterations: int) -> None:
+    elements = iterations * loop.chunk_bytes // 8
+    arrays = streams(loop, elements + 64)
+    before = [array.copy() for array in arrays]
+    assert call_any(loop, iterations, 2**64 - 1, arrays) == iterations
+    loads = loop.streams.count("r")
+    for kind, array, old in zip(loop.streams, arrays, before, strict=True):
+        np.testing.assert_array_equal(array[elements:], old[elements:])
+        if kind == "r":
+            np.testing.assert_array_equal(array, old)
+        elif loads and loop.isa != "scalar":  # what was read last; a copy of it, vector by vector
+            np.testing.assert_array_equal(array[:elements], before[loads - 1][:elements])
+        else:
+            assert set(array[:elements]) == {1.0} or loads
+
+
+@pytest.mark.x86_64
+@pytest.mark.parametrize("loop", ANY, ids=lambda loop: f"{loop.isa} {loop.mix}")
+def test_a_loop_of_any_mix_loads_and_stores_what_it_claims(loop: Loop) -> None:
+    pytest.importorskip("iced_x86")
+    from counteroof.instrument.engine import Engine
+
+    iterations = 3
+    arrays = streams(loop, iterations * loop.chunk_bytes // 8)
+    frame = ffi.new("struct run_frame *")
+    loads, stores = loop.streams.count("r"), loop.streams.count("w")
+    second = arrays[1 % len(arrays)].ctypes.data
+    numbers = loads * lib.CEILINGS_LOADS + stores
+    for slot, value in enumerate((iterations, 2**64 - 1, arrays[0].ctypes.data, second, numbers)):
+        frame.ints[slot] = value
+    run = int(ffi.cast("uintptr_t", lib.ceilings_loop(loop.index).run))
+    with Engine("flops", own_code=True) as engine:
+        assert engine.call(run, frame)[0] == iterations
+        engine.drain()
+        counted = dict.fromkeys(("load", "store"), 0)
+        for one in engine.executed():
+            kind = vector_access(one.instruction)
+            if kind is not None:
+                counted[kind] += one.times
+    chunk = loop.chunk_bytes // 8  # eight vectors
+    # and what the registers begin with
+    assert counted["load"] * chunk == iterations * loads * loop.chunk_bytes + 8 * chunk
+    assert counted["store"] * chunk == iterations * stores * loop.chunk_bytes
+
+
+def vector_access(instruction: Any) -> str | None:
+    """Return what a move between memory and a vector register does, ``None`` of any other instruction."""
+    import iced_x86 as ix
+
+    if instruction.mnemonic not in (
+        ix.Mnemonic.VMOVUPD,
+        ix.Mnemonic.VMOVAPD,
+        ix.Mnemonic.MOVUPD,
+        ix.Mnemonic.MOVAPD,
+    ):
+        return None
+    if instruction.op1_kind == ix.OpKind.MEMORY:
+        return "load"
+    return "store" if instruction.op0_kind == ix.OpKind.MEMORY else None
+
+
+def test_the_runner_tells_a_loop_of_any_mix_its_streams() -> None:
+    for loop in (one for one in ANY if one.mix == "5:2"):
+        with Team(placement(1), 8 << 16) as team:
+            team.run(loop, 4, 2, stream_bytes=4 * loop.chunk_bytes, wrapped=True)
+            size = ffi.new("uint64_t *")
+            start = int(lib.ceilings_memory_place(team._memory, size))
+            values = np.frombuffer((ctypes.c_double * (size[0] // 8)).from_address(start))
+            assert set(values) == {1.0}
+            with pytest.raises(MachineError, match="Invalid argument"):
+                team.run(loop, 4, 2, stream_bytes=1 << 20, wrapped=True)  # seven of them are too much
 
 
 @pytest.mark.parametrize("mix", ["copy", "triad"])
