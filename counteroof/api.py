@@ -234,6 +234,7 @@ def run(
     detail: str = "bytes",
     frames: FrameSource = "random",
     tlb: bool = False,
+    reuse_distances: bool = False,
     machine: str | Path | None = None,
     header: str | Path | None = None,
     time_limit: float | None = None,
@@ -268,6 +269,8 @@ def run(
         every run; or ``pagemap``, where they are, if the system tells.
     tlb
         Whether the model translates addresses, so that page walks are counted.
+    reuse_distances
+        Whether reuse distances are counted, by array; this takes several times as long.
     machine
         A machine file to use instead of this machine.
     header
@@ -299,7 +302,7 @@ def run(
         raise BadInput(f"unknown detail {detail!r}; expected one of flops, bytes, lines")
     if size not in ("default", "small"):
         raise BadInput(f"unknown size {size!r}; expected default or small")
-    asked = ModelOptions(frames, tlb)
+    asked = ModelOptions(frames, tlb, reuse_distances)
     events_file = None if events is None else Path(events)
     choice = choose(counter, events_file)
     found = _found(inputs, None if header is None else Path(header))

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from . import flop_ledger, jsonio, reconcile
-from .count.base import ArrayTraffic, Count, InstructionTraffic, LineTraffic, Measurement, unavailable
+from .count.base import (
+    ArrayTraffic,
+    Count,
+    InstructionTraffic,
+    LineTraffic,
+    Measurement,
+    ReuseDistances,
+    unavailable,
+)
 from .diagnose.base import Finding
 from .errors import Problem, ResultsError
 from .flop_ledger import FlopLine
@@ -69,7 +77,8 @@ class ArrayResult:
     ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
     the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB, ``evaded_bytes``
     what was written whole and not read for it; ``None`` if not known. ``tlb_misses`` and ``page_walks`` are
-    translations that the TLB of level 1, or any, did not have; ``None`` if nothing translated.
+    translations that the TLB of level 1, or any, did not have; ``None`` if nothing translated. ``reuse`` is
+    there if it was asked for.
     """
 
     name: str
@@ -83,6 +92,7 @@ class ArrayResult:
     evaded_bytes: int | None = None
     tlb_misses: int | None = None
     page_walks: int | None = None
+    reuse: ReuseDistances | None = None
 
     @classmethod
     def of(cls, traffic: ArrayTraffic, line_bytes: int | None) -> ArrayResult:
@@ -100,6 +110,7 @@ class ArrayResult:
             evaded_bytes=traffic.evaded_bytes,
             tlb_misses=traffic.tlb_misses,
             page_walks=traffic.page_walks,
+            reuse=traffic.reuse,
         )
 
 

@@ -1,6 +1,6 @@
 """Measures how long the cache model takes for typical access patterns, in ns a line and an access.
 
-Usage: python scripts/bench_cachesim.py [--repeat 5] [--vectors 0|1|2] [--only TEXT] [--tlb]
+Usage: python scripts/bench_cachesim.py [--repeat 5] [--vectors 0|1|2] [--only TEXT] [--tlb] [--reuse]
 
 The hierarchies are fixed (not this machine's), so figures of different machines compare. Every figure is the
 median and the least of the repeats, in processor time; a warm-up call comes before.
@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=int, choices=(0, 1, 2), help="0 plain C, 1 AVX2, 2 AVX-512")
     parser.add_argument("--only", default="", help="patterns whose name contains this")
     parser.add_argument("--tlb", action="store_true", help="with address translation, all pages of 4 KiB")
+    parser.add_argument("--reuse", action="store_true", help="with reuse distances")
     options = parser.parse_args()
     print(f"{'pattern':25} {'hierarchy':9} {'ms':>7} {'least':>7} {'ns/line':>8} {'ns/access':>9} {'MB':>8}")
     for pattern in patterns():
@@ -116,6 +117,8 @@ def main() -> None:
             continue
         for hierarchy, caches in (("Zen 5", ZEN5), ("Haswell", HASWELL)):
             model = CacheModel(caches, tlbs=TLBS if options.tlb else ())
+            if options.reuse:
+                model.start_reuse()
             if options.vectors is not None and lib.cachesim_use_vectors(model.pointer, options.vectors):
                 raise SystemExit("this processor does not have these vectors")
             pattern.run(model)

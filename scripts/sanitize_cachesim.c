@@ -102,6 +102,21 @@ static int some_tlbs(struct cachesim *sim)
     return cachesim_tlb_start(sim, tlbs, n) == 0;
 }
 
+/* Whether the distances are there, if they were asked for, as many as lines were asked of level 1. */
+static int distances_add_up(struct cachesim *sim)
+{
+    struct cachesim_totals totals;
+    struct cachesim_traffic walks = {0};
+    uint64_t counts[CACHESIM_DISTANCES], sum = 0;
+    if (cachesim_reuse(sim, -1, counts))
+        return 1;
+    for (int array = -1; cachesim_reuse(sim, array, counts) == 0; array++)
+        for (uint32_t k = 0; k < CACHESIM_DISTANCES; k++)
+            sum += counts[k];
+    cachesim_totals(sim, &totals);
+    return sum + totals.memory.page_walks == totals.level[0].hits + totals.level[0].misses;
+}
+
 static int adds_up(struct cachesim *sim)
 {
     struct cachesim_totals totals;
@@ -143,6 +158,8 @@ int main(int count, char **arguments)
             cachesim_origins_start(sim);
         if (below(2))
             translated += (uint64_t)some_tlbs(sim);
+        if (!below(4))
+            cachesim_reuse_start(sim);
         for (int step = 0; step < 60; step++) {
             if (!below(3))
                 cachesim_core(sim, (uint32_t)below(4));
@@ -157,7 +174,7 @@ int main(int count, char **arguments)
             else if (what == 21)
                 cachesim_flush(sim, (uint32_t)below(2));
         }
-        if (!adds_up(sim)) {
+        if (!adds_up(sim) || !distances_add_up(sim)) {
             fprintf(stderr, "round %lu: the parts are not the total\n", (unsigned long)round);
             return 1;
         }

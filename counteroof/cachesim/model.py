@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..count.base import ArrayTraffic, Count, FalseSharing, SharedLine, unavailable
+from ..count.base import ArrayTraffic, Count, FalseSharing, ReuseDistances, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
 from ..machine import tlb
 from ..machine.model import CacheLevel, Policy, Stores, Tlb
@@ -30,6 +30,9 @@ OTHER = "(other)"
 
 WALKS = "(page walks)"
 """Name of the traffic of page tables."""
+
+_DISTANCES = 34
+"""``CACHESIM_DISTANCES`` of ``cachesim.h``."""
 
 _PAGES = {"4 KiB": 1, "2 MiB": 2}
 _FILL = {"non-inclusive": 0, "inclusive": 1, "victim": 2}
@@ -257,6 +260,20 @@ class CacheModel:
             count,
         )
 
+    def start_reuse(self) -> None:
+        """From now on count reuse distances, by array."""
+        if lib.cachesim_reuse_start(self.pointer):
+            raise CounteroofError("the cache model ran out of memory")
+
+    def _reuse(self, number: int) -> ReuseDistances | None:
+        raw = ffi.new("uint64_t[]", _DISTANCES)
+        if lib.cachesim_reuse(self.pointer, number, raw):
+            return None
+        cold, *counts = list(raw)
+        while counts and not counts[-1]:
+            counts.pop()
+        return ReuseDistances(cold, tuple(counts))
+
     def start_origins(self) -> None:
         """From now on count memory's lines by the number of the access that causes them, too."""
         if lib.cachesim_origins_start(self.pointer):
@@ -390,6 +407,7 @@ class CacheModel:
             evaded_bytes=raw.evaded_lines * line,
             tlb_misses=raw.tlb_misses if self.tlbs and number != -2 else None,
             page_walks=raw.page_walks if self.tlbs and number != -2 else None,
+            reuse=self._reuse(number),
         )
 
 

@@ -23,10 +23,13 @@ class ModelOptions:
         the same in every run; or where they really are, by ``/proc/self/pagemap``.
     tlb
         Whether addresses are translated, and page walks go through the caches.
+    reuse_distances
+        Whether the distances between accesses of the same line are counted, which takes long.
     """
 
     frames: FrameSource = "random"
     tlb: bool = False
+    reuse_distances: bool = False
 
     def __post_init__(self) -> None:
         if self.frames not in FRAME_SOURCES:

@@ -83,6 +83,9 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
 )
 @click.option("--tlb", is_flag=True, help="Translate addresses in the cache model, and count page walks.")
 @click.option(
+    "--reuse-distances", is_flag=True, help="Count the lines between accesses of the same line; takes long."
+)
+@click.option(
     "--machine",
     "machine_file",
     metavar="FILE",
@@ -126,6 +129,7 @@ def command(
     detail: str,
     frames: FrameSource,
     tlb: bool,
+    reuse_distances: bool,
     machine_file: Path | None,
     header: Path | None,
     time_limit: float | None,
@@ -170,7 +174,7 @@ def command(
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
 
-    model = ModelOptions(frames, tlb)
+    model = ModelOptions(frames, tlb, reuse_distances)
     asked = Settings(choice, detail, time_limit, here, found.guesses, events_file, model)
     results, interrupted = None, False
     with _progress.bar(len(cases)) as progress:

@@ -61,6 +61,25 @@ class FlopClass:
 
 
 @dataclass(frozen=True)
+class ReuseDistances:
+    """How many other lines a program asked for between two accesses of the same line.
+
+    ``counts[0]`` are the accesses of the line that was asked for just before, ``counts[k]`` those with
+    2^(k-1) to 2^k - 1 other lines in between; ``cold`` those of lines that were never asked for before, in
+    this call or the one before it.
+    """
+
+    cold: int
+    counts: tuple[int, ...]
+
+    def misses(self, lines: int) -> int:
+        """Return the misses of a fully associative LRU cache of so many lines, a power of two."""
+        if lines < 1 or lines & (lines - 1):
+            raise ValueError(f"misses follow for a power of two of lines, not {lines}")
+        return self.cold + sum(self.counts[lines.bit_length() :])
+
+
+@dataclass(frozen=True)
 class ArrayTraffic:
     """What one array moved in one call, in bytes between the last cache and memory.
 
@@ -103,6 +122,8 @@ class ArrayTraffic:
     """Translations of its addresses that the TLB of level 1 did not have; ``None``: unknown."""
     page_walks: int | None = None
     """Those of them that no TLB had; ``None``: unknown."""
+    reuse: ReuseDistances | None = None
+    """``None``: nobody asked."""
 
 
 @dataclass(frozen=True)

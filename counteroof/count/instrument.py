@@ -77,6 +77,8 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
         frames = _placed(prepared, model, asked.frames)
+        if asked.reuse_distances:
+            model.start_reuse()
         if detail == "lines":
             model.start_origins()
     spec = prepared.case.spec

@@ -20,7 +20,8 @@ class Table:
 
 def tables(kernel: KernelResult) -> tuple[Table, ...]:
     """Return the tables of a kernel, without those that would be empty."""
-    return tuple(one for one in (_flops(kernel), _strides(kernel), _chains(kernel)) if one.rows)
+    made = (_flops(kernel), _strides(kernel), _reuse(kernel), _chains(kernel))
+    return tuple(one for one in made if one.rows)
 
 
 def _flops(kernel: KernelResult) -> Table:
@@ -42,6 +43,34 @@ def _strides(kernel: KernelResult) -> Table:
         rows.append((one.array, units.percent(one.share), stride, said))
     headings = (("array", False), ("of accesses", True), ("from one to the next", True), ("", False))
     return Table("how arrays were walked", headings, tuple(rows))
+
+
+def _reuse(kernel: KernelResult) -> Table:
+    """Return the share of each array's accesses by reuse distance, by powers of two."""
+    arrays = [(one.name, one.reuse) for one in kernel.arrays if one.reuse is not None]
+    arrays = [(name, reuse) for name, reuse in arrays if reuse.cold or reuse.counts]
+
+    def row(text: str, numbers: list[int]) -> tuple[str, ...]:
+        totals = (reuse.cold + sum(reuse.counts) for _, reuse in arrays)
+        shares = zip(numbers, totals, strict=True)
+        return (text, *(units.percent(number / total) if number else "" for number, total in shares))
+
+    rows = []
+    for k in range(max((len(reuse.counts) for _, reuse in arrays), default=0)):
+        numbers = [reuse.counts[k] if k < len(reuse.counts) else 0 for _, reuse in arrays]
+        if any(numbers):
+            rows.append(row(_distance(k), numbers))
+    if any(reuse.cold for _, reuse in arrays):
+        rows.append(row("never before", [reuse.cold for _, reuse in arrays]))
+    headings = (("lines in between", False), *((name, True) for name, _ in arrays))
+    notes = ("a fully associative LRU cache misses what has as many lines in between as it has room for",)
+    return Table("accesses by reuse distance", headings, tuple(rows), notes)
+
+
+def _distance(k: int) -> str:
+    if k < 2:
+        return f"{k}"
+    return f"{1 << (k - 1)} to {(1 << k) - 1}"
 
 
 def _chains(kernel: KernelResult) -> Table:

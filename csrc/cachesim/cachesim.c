@@ -57,6 +57,7 @@ static void free_part(struct cachesim *sim)
     cs_recency_free(sim);
     cs_origins_free(sim);
     cs_tlbs_free(sim);
+    cs_reuse_free(sim);
     cs_pages_free(sim);
     free(sim);
 }
@@ -193,17 +194,23 @@ static struct cachesim *of(struct cachesim_part *part)
 
 static void access_one(struct cachesim *sim, uint64_t address, uint32_t bytes, uint32_t kind)
 {
+    if (sim->reuse)
+        cs_reuse_access(sim, address, bytes, kind);
     (sim->tlbs ? cs_tlb_access : sim->do_->access)(sim, address, bytes, kind);
 }
 
 static void access_all(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
 {
+    if (sim->reuse)
+        cs_reuse_requests(sim, requests, n);
     (sim->tlbs ? cs_tlb_requests : sim->do_->requests)(sim, requests, n);
 }
 
 static void access_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
                         const uint32_t *bytes, const uint32_t *kind, uint64_t count)
 {
+    if (sim->reuse)
+        cs_reuse_loop(sim, n, start, stride, bytes, kind, count);
     (sim->tlbs ? cs_tlb_loop : sim->do_->loop)(sim, n, start, stride, bytes, kind, count);
 }
 
@@ -274,6 +281,7 @@ static void reset_part(struct cachesim *sim)
     cs_pages_reset(sim);
     cs_origins_reset(sim);
     cs_tlbs_reset(sim);
+    cs_reuse_reset(sim);
     cs_cores_reset(sim);
 }
 
@@ -307,6 +315,7 @@ static void flush_part(struct cachesim *sim, uint32_t count_writebacks)
     sim->recency.tail = sim->recency.head;
     sim->recency.lines = 0;
     cs_origins_clean(sim);
+    cs_reuse_forget(sim);
 }
 
 void cachesim_flush(struct cachesim *sim, uint32_t count_writebacks)

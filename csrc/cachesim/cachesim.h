@@ -238,6 +238,19 @@ struct cachesim_tlb {
 /* From now on; once. 0, or -1 if that is impossible or memory is short. */
 int cachesim_tlb_start(struct cachesim *, const struct cachesim_tlb *tlbs, uint32_t count);
 
+/*
+ * Reuse distances: for each line that is asked of level 1 by loads, stores, updates (twice) and prefetches of the program, how
+ * many other lines were asked for since it was last. A fully associative LRU cache of C lines has it if there are less than
+ * C. All cores together, lines by their addresses. cachesim_reset keeps what was asked for, cachesim_flush forgets it.
+ * It makes every access slow, and needs some 5 bytes for each line of a touched page.
+ */
+#define CACHESIM_DISTANCES 34
+/* From now on; 0, or -1 if memory is short. */
+int cachesim_reuse_start(struct cachesim *);
+/* Of one array, id -1 for all other data: [0] never before, [1] 0 lines, [k + 1] 2^(k-1) to 2^k - 1 lines. 0, or -1 if there is no
+   such array or nobody started. */
+int cachesim_reuse(const struct cachesim *, int id, uint64_t counts[CACHESIM_DISTANCES]);
+
 /* For tests and curiosity. */
 
 /* Physical line number of an address; 0 if its page was never touched. */

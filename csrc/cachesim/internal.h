@@ -206,6 +206,7 @@ struct cachesim {
     uint64_t evaded_lines;
     struct cs_origins *origins; /* NULL if nobody asked */
     struct cs_tlbs *tlbs;       /* the same */
+    struct cs_reuse *reuse;     /* the same; of the first part, for all */
     struct cs_traffic *tables;  /* page tables, if there are TLBs */
     uint64_t clock;
     uint64_t non_temporal_lines, partial_lines, transfers;
@@ -320,6 +321,15 @@ void cs_tlb_loop(struct cachesim *, uint32_t n, const uint64_t *start, const int
                  const uint32_t *kind, uint64_t count);
 void cs_tlbs_free(struct cachesim *);
 void cs_tlbs_reset(struct cachesim *);
+
+/* reuse.c: distances, beside the caches; told of every access */
+void cs_reuse_access(struct cachesim *, uint64_t address, uint64_t bytes, uint32_t kind);
+void cs_reuse_requests(struct cachesim *, const struct cachesim_request *, uint64_t n);
+void cs_reuse_loop(struct cachesim *, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
+                   const uint32_t *kind, uint64_t count);
+void cs_reuse_free(struct cachesim *);
+void cs_reuse_reset(struct cachesim *);
+void cs_reuse_forget(struct cachesim *);
 
 /* combine.c: write-combining buffers */
 void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */

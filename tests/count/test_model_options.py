@@ -115,3 +115,18 @@ def test_a_machine_whose_tlbs_nobody_knows_has_no_page_walks_and_says_so() -> No
     seen = counted(case, machine=replace(detect(), tlbs=()), model=ModelOptions(tlb=True))
     assert seen.page_walks is None
     assert "no TLB is modelled" in " ".join(seen.notes)
+
+
+def test_reuse_distances_of_a_counted_kernel_are_those_of_its_loops() -> None:
+    """A triad comes back to a line past those of the two other arrays, and in the next call past all."""
+    (case,) = named("triad").cases(overrides={"n": N})
+    seen = counted(case, machine=replace(detect(), caches=SMALL), model=ModelOptions(reuse_distances=True))
+    for one in (one for one in seen.arrays if one.name in "abc"):
+        assert one.reuse is not None
+        lines = N * 8 // 64
+        assert one.reuse.cold == 0  # the call before had them all
+        far = (3 * lines).bit_length()
+        assert one.reuse.counts[far] == pytest.approx(lines, rel=0.01)
+        assert len(one.reuse.counts) == far + 1
+        assert sum(one.reuse.counts[3:far]) <= 0.01 * lines
+    assert counted(case).arrays[0].reuse is None

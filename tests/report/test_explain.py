@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from counteroof.report import explain
+from counteroof.count.base import ReuseDistances
+from counteroof.report import explain, pace
 from counteroof.results import KernelResult
 
 from ..factories import failed, machine, measured_in_full, measurement, result, results, traffic, triad
@@ -158,3 +160,41 @@ def test_what_was_not_seen_is_not_told() -> None:
     text = explain.text(result(), results(result()))
     for heading in ("wait for each other", "were walked", "executed FLOPs", "page faults", "denormals"):
         assert heading not in text
+
+
+def test_reuse_distances_are_shares_of_each_arrays_accesses() -> None:
+    counted = triad()
+    a, b, c = counted.arrays
+    arrays = (
+        replace(a, reuse=ReuseDistances(10, (60, 0, 30))),
+        replace(b, reuse=ReuseDistances(0, (5, 10, 0, 85))),
+        replace(c, reuse=ReuseDistances(0, ())),
+    )
+    table = next(
+        one
+        for one in pace.tables(result(counted=replace(counted, arrays=arrays)))
+        if one.title == "accesses by reuse distance"
+    )
+    assert [heading for heading, _ in table.headings] == ["lines in between", "a", "b"]
+    assert table.rows == (
+        ("0", "60 %", "5.0 %"),
+        ("1", "", "10 %"),
+        ("2 to 3", "30 %", ""),
+        ("4 to 7", "", "85 %"),
+        ("never before", "10 %", ""),
+    )
+    assert "accesses by reuse distance" not in [one.title for one in pace.tables(result())]
+
+
+def test_arrays_have_their_page_walks_where_addresses_were_translated() -> None:
+    counted = triad()
+    arrays = tuple(replace(one, tlb_misses=1111, page_walks=22) for one in counted.arrays)
+    counted = replace(counted, arrays=arrays, tlb_misses=3333, page_walks=66)
+    kernel = result(counted=counted)
+    lines = [" ".join(line.split()) for line in explain.text(kernel, results(kernel)).splitlines()]
+    assert any(line.endswith("fetched again TLB misses page walks") for line in lines)
+    assert sum(line.endswith("1.11 k 22") for line in lines) == 3
+    assert any(line.startswith("TLB misses 3.33 k instrument") for line in lines)
+    assert any(line.startswith("page walks 66 instrument") for line in lines)
+    usual = result()
+    assert "page walks" not in explain.text(usual, results(usual))
