@@ -210,10 +210,12 @@ def _label_slope(
     name = f"ceiling:{ceilings[0].name}"
     words = ceiling_label(*ceilings)
     text = paper.text(words, style.FONT - 1, colour, name, angle)
-    for rows in (1, 2) if len(ceilings) > 1 else (1,):
-        text.set_text(_broken(words, rows))
-        if _put_beside_slope(paper, axes, text, start_px, end_px, above=above):
-            return
+    # an arrow through the letters is better than a label far from its line
+    for clear in (True, False):
+        for rows in (1, 2, 3) if len(ceilings) > 1 else (1,):
+            text.set_text(_broken(words, rows))
+            if _put_beside_slope(paper, axes, text, start_px, end_px, above=above, clear=clear):
+                return
     _put_anywhere(paper, axes, text, ((start_px[0] + end_px[0]) / 2, (start_px[1] + end_px[1]) / 2))
 
 
@@ -225,17 +227,22 @@ def _broken(words: str, rows: int) -> str:
 
 
 def _put_beside_slope(
-    paper: Paper, axes: Axes, text: Text, start_px: Point, end_px: Point, *, above: bool
+    paper: Paper, axes: Axes, text: Text, start_px: Point, end_px: Point, *, above: bool, clear: bool = False
 ) -> bool:
-    """Put a rotated text beside a line where it is free; return whether there was such a place."""
+    """Put a rotated text beside a line where it is free; return whether there was such a place.
+
+    With ``clear`` on the wanted side of the line alone, and where no arrow passes through the letters.
+    """
     width, height = paper.size(text)
     angle = text.get_rotation()
     bounds = paper.area
-    for side in (1, -1) if above else (-1, 1):
+    sides = (1, -1) if above else (-1, 1)
+    for side in sides[:1] if clear else sides:
         for away in _AWAY:
             for centre in _along_slope(start_px, end_px, width, side * (away + height / 2)):
                 covered = beads(centre, width, height, angle)
-                if all(bounds.contains(bead) for bead in covered) and paper.is_free(covered):
+                free = all(bounds.contains(bead) for bead in covered) and paper.is_free(covered)
+                if free and not (clear and paper.strikes(covered)):
                     paper.put_rotated(text, centre, covered)
                     return True
     return False

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import style
-from .geometry import Box, as_array, overlaps
+from .geometry import Box, as_array, inside, overlaps
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -57,6 +57,7 @@ class Paper:
         self.strip_end = 0.0
         """Right end of the markers that are in the strip, in pixels."""
         self._lines: list[NDArray[np.float64]] = []
+        self._struck: list[NDArray[np.float64]] = []
         self._taken = as_array(())
         self._marks: dict[tuple[Axes, style.Look, bool, float], list[Point]] = {}
         self._segments: dict[tuple[str, float, float], list[tuple[Point, Point]]] = {}
@@ -135,12 +136,14 @@ class Paper:
             drawn.set_transform(self.axes.transAxes)
             self._add(drawn)
 
-    def line(self, start: Point, end: Point, weight: float) -> None:
-        """Remember a line drawn from ``start`` to ``end`` (pixels)."""
+    def line(self, start: Point, end: Point, weight: float, *, arrow: bool = False) -> None:
+        """Remember a line drawn from ``start`` to ``end`` (pixels); of an arrow, to keep labels off it."""
         count = max(2, round(math.dist(start, end) / _SAMPLE))
         steps = np.linspace(0, 1, count)[:, None]
         points = np.array(start) + steps * (np.array(end) - np.array(start))
         self._lines.append(np.column_stack([points, np.full(count, weight)]))
+        if arrow:
+            self._struck.append(points)
 
     def line_points(self) -> NDArray[np.float64]:
         """Return points along everything drawn with :meth:`line`: x, y, weight."""
@@ -151,6 +154,12 @@ class Paper:
         points = self.line_points()
         x, y = points[:, 0], points[:, 1]
         return bool(((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).any())
+
+    def strikes(self, boxes: Sequence[Box]) -> bool:
+        """Return whether an arrow drawn so far passes through one of ``boxes``."""
+        if not self._struck:
+            return False
+        return bool(inside(np.concatenate(self._struck), as_array(boxes)).any())
 
     def arrow(
         self,
@@ -184,7 +193,7 @@ class Paper:
                 zorder=4,
             )
         )
-        self.line(start, end, 0.5 if faint else 1.0)
+        self.line(start, end, 0.5 if faint else 1.0, arrow=True)
 
     def text(self, words: str, size: float, colour: str, name: str, rotation: float = 0.0) -> Text:
         """Return a text that has no place yet."""

@@ -165,17 +165,15 @@ def _draw(shown: Picture) -> Figure:
 def _wrapped(text: str, inches: float, size: float = style.FONT, stretch: float = 1.0) -> list[str]:
     """Return a text in lines of at most this width; letters are ``stretch`` times as wide as plain ones."""
     inches /= stretch
-    space = inches_of(" ", size)
-    lines: list[list[str]] = [[]]
-    room = inches
+    lines = [""]
     for word in text.split():
-        width = inches_of(word, size)
-        if lines[-1] and width > room:
-            lines.append([])
-            room = inches
-        lines[-1].append(word)
-        room -= width + space
-    return [" ".join(line) for line in lines]
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        # of the whole line: what single words are wide adds up to less
+        if lines[-1] and inches_of(longer, size) > inches:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def _strip_width(panels: Sequence[Panel]) -> float:

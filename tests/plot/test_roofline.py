@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from counteroof.machine import peaks
 from counteroof.machine.model import Ceiling
 from counteroof.plot import panels, roofline, views
+from counteroof.plot.ceilings import _put_beside_slope
 from counteroof.plot.panels import picture
+from counteroof.plot.paper import Paper
 from counteroof.results import KernelResult, Results, Seconds
 from counteroof.roofline import Placement
 
@@ -197,6 +199,37 @@ def test_labels_overlap_nothing_and_stay_inside(count: int, seed: int) -> None:
     figure = roofline.draw(results(*kernels))
     assert names(figure) == sorted(kernel.name for kernel in kernels)
     assert faults(figure) == []
+
+
+def test_labels_of_slopes_keep_off_arrows_where_another_place_is_free() -> None:
+    axes = Figure(figsize=(8, 5)).add_subplot()
+    axes.set_xlim(0, 10)
+    axes.set_ylim(0, 10)
+    sheet = Paper(axes)
+    start, end = sheet.pixels(axes, 0, 1), sheet.pixels(axes, 9, 10)
+
+    def put(*, clear: bool) -> tuple[float, float]:
+        text = sheet.text("DRAM read", 9, "black", "ceiling:DRAM read", 30.0)
+        assert _put_beside_slope(sheet, axes, text, start, end, above=False, clear=clear)
+        sheet.obstacles.clear()
+        sheet.texts.clear()
+        x, y = sheet.axes.transAxes.transform(text.get_position())
+        return float(x), float(y)
+
+    x, y = put(clear=True)
+    sheet.arrow((x + 60, y), (x - 60, y), "black", faint=False)
+    assert abs(put(clear=True)[0] - x) > 10
+    # where there is no other place, letters may be crossed
+    assert put(clear=False) == pytest.approx((x, y))
+
+
+def test_remarks_stay_on_the_page() -> None:
+    kernels = [result(f"k{n}", counted=measurement(0, (traffic("a", read=8 * N),))) for n in range(60)]
+    figure = roofline.draw(results(*kernels, result("a")))
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    remarks = [text for text in all_texts(figure) if text.get_gid() == "remark"]
+    assert len(remarks) > 2
+    assert all(text.get_window_extent(renderer).x1 <= figure.bbox.x1 for text in remarks)
 
 
 def test_kernels_without_dram_traffic_are_all_shown() -> None:
