@@ -15,6 +15,7 @@ import pytest
 import counteroof
 from counteroof import api, here, session
 from counteroof.api import Interrupted, Run, read_results
+from counteroof.cachesim.options import ModelOptions
 from counteroof.compare import NotComparable
 from counteroof.diagnose.base import Finding
 from counteroof.errors import BadInput
@@ -104,6 +105,11 @@ def test_options_reach_what_is_measured(spec: Path, asked: list[dict[str, Any]])
     assert [kernel.label for kernel in run] == ["sqrt[n=3]", "sqrt[n=5]"]
     (call,) = asked
     assert (call["settings"].detail, call["settings"].time_limit) == ("flops", 7)
+    assert call["settings"].model == ModelOptions()
+    counteroof.run(spec, frames="pagemap", tlb=True)
+    assert asked[-1]["settings"].model == ModelOptions("pagemap", tlb=True)
+    counteroof.run(spec, reuse_distances=True)
+    assert asked[-1]["settings"].model == ModelOptions(reuse_distances=True)
     counteroof.run(spec, kernels="sqrt", params={"n": 9})
     assert asked[-1]["labels"] == ["sqrt"]
 
@@ -124,6 +130,7 @@ def test_specs_and_paths_may_be_mixed(spec: Path, asked: list[dict[str, Any]]) -
         ((), {"kernels": ["nothing*"]}, "no kernel matches 'nothing\\*'"),
         ((), {"params": {"nothing": 1}}, "no kernel has a parameter 'nothing'"),
         ((), {"detail": "all"}, "unknown detail 'all'"),
+        ((), {"frames": "real"}, "unknown frames 'real'"),
         ((), {"size": "tiny"}, "unknown size 'tiny'"),
         ((), {"counter": "papi"}, "unknown counter 'papi'"),
     ],

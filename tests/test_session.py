@@ -10,6 +10,7 @@ import pytest
 
 from counteroof import ceilings, session
 from counteroof.build import KernelBuild
+from counteroof.cachesim.options import ModelOptions
 from counteroof.count.select import Availability, Choice
 from counteroof.diagnose import claims
 from counteroof.formula import Formula
@@ -84,6 +85,8 @@ def test_settings_reach_every_kernel(asked: list[dict[str, Any]]) -> None:
     (call,) = asked
     assert (call["tasks"], call["time_limit"], call["options"]["detail"]) == (("m:engine",), 7, "flops")
     assert call["options"]["machine"] == factories.machine()
+    run(spec("f"), settings=Settings(AUTO, model=ModelOptions(tlb=True)))
+    assert asked[-1]["options"]["model"] == ModelOptions(tlb=True)
 
 
 def test_notes_say_what_was_passed_over_guessed_and_built(asked: list[dict[str, Any]]) -> None:

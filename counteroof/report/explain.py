@@ -199,7 +199,6 @@ def _ledger(kernel: KernelResult) -> list[str]:
 
 
 def _arrays(kernel: KernelResult) -> list[str]:
-    translated = any(one.tlb_misses is not None for one in kernel.arrays)
     rows = [
         (
             one.name,
@@ -209,12 +208,10 @@ def _arrays(kernel: KernelResult) -> list[str]:
             units.byte_count(one.write_allocate_bytes),
             units.percent(one.line_utilisation),
             units.count(one.refetches),
-            *((units.count(one.tlb_misses), units.count(one.page_walks)) if translated else ()),
         )
         for one in kernel.arrays
     ]
-    heads = ["size", "read", "written", "write-allocate", "of lines used", "fetched again"]
-    heads += ["TLB misses", "page walks"] if translated else []
+    heads = ("size", "read", "written", "write-allocate", "of lines used", "fetched again")
     return _table(("array", False), *((head, True) for head in heads), rows=rows)
 
 

@@ -20,7 +20,7 @@ class Table:
 
 def tables(kernel: KernelResult) -> tuple[Table, ...]:
     """Return the tables of a kernel, without those that would be empty."""
-    made = (_flops(kernel), _strides(kernel), _reuse(kernel), _chains(kernel))
+    made = (_flops(kernel), _strides(kernel), _translated(kernel), _reuse(kernel), _chains(kernel))
     return tuple(one for one in made if one.rows)
 
 
@@ -43,6 +43,16 @@ def _strides(kernel: KernelResult) -> Table:
         rows.append((one.array, units.percent(one.share), stride, said))
     headings = (("array", False), ("of accesses", True), ("from one to the next", True), ("", False))
     return Table("how arrays were walked", headings, tuple(rows))
+
+
+def _translated(kernel: KernelResult) -> Table:
+    rows = tuple(
+        (one.name, units.count(one.tlb_misses), units.count(one.page_walks))
+        for one in kernel.arrays
+        if one.tlb_misses is not None
+    )
+    headings = (("array", False), ("not in the first TLB", True), ("in none: page walks", True))
+    return Table("addresses to be translated", headings, rows)
 
 
 def _reuse(kernel: KernelResult) -> Table:

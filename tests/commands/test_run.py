@@ -12,6 +12,7 @@ import pytest
 
 from counteroof import results as results_file
 from counteroof import session
+from counteroof.cachesim.options import ModelOptions
 from counteroof.commands import BAD_INPUT, DONE, FAILED, INTERRUPTED, _machine, main
 from counteroof.results import KernelResult, Results
 from tests import factories
@@ -159,7 +160,16 @@ def test_options_reach_what_is_measured(spec: str, measured: Install, tmp_path: 
         ("sqrt[n=5]", 2),
     ]
     assert (asked["settings"].detail, asked["settings"].time_limit) == ("flops", 7.0)
+    assert asked["settings"].model == ModelOptions()
     assert asked["progress"] is None
+    model = ["--frames", "pagemap", "--tlb", "--reuse-distances"]
+    for count in range(2, 5):
+        assert main(["run", spec, "--out", str(tmp_path), *model[:count]]) == DONE
+    assert [call["settings"].model for call in calls[1:]] == [
+        ModelOptions("pagemap"),
+        ModelOptions("pagemap", tlb=True),
+        ModelOptions("pagemap", tlb=True, reuse_distances=True),
+    ]
 
 
 @pytest.mark.parametrize(
