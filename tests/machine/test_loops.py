@@ -503,6 +503,16 @@ def test_every_sample_counts_the_iterations_of_all_threads(threads: int) -> None
             assert all(0 <= share <= 1 for share in samples.busy)
 
 
+def test_a_sample_has_a_counted_clock_or_the_reason_why_not() -> None:
+    with Team(placement(1)) as team:
+        samples = team.run(a_loop("ADD"), 1000, 4, warmups=0)
+    assert len(samples.counted_hz) == 4
+    assert (None in samples.counted_hz) == bool(samples.uncounted)
+    assert all(hz is None or 1e8 < hz < 1e10 for hz in samples.counted_hz)
+    twice = samples + samples
+    assert (len(twice.counted_hz), twice.uncounted) == (8, samples.uncounted)
+
+
 def test_the_callers_affinity_is_left_alone() -> None:
     import os
 
