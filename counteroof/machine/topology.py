@@ -292,8 +292,11 @@ def _fast_cores(tree: Tree, usable: Iterable[int]) -> set[int]:
 def _other_cores(tree: Tree, facts: Sequence[CacheFacts], usable: Sequence[int]) -> list[str]:
     """Return a note for each group of usable processors whose caches differ from those in use."""
     groups: dict[tuple[CacheFacts, ...], list[int]] = {}
+    of_core: dict[int, tuple[CacheFacts, ...]] = {}  # a core's processors have the same
     for cpu in usable:
-        caches = sysfs.caches_of(tree, cpu)
+        if cpu not in of_core:
+            of_core |= dict.fromkeys((cpu, *sysfs.siblings(tree, cpu)), sysfs.caches_of(tree, cpu))
+        caches = of_core[cpu]
         if caches and [(one.level, one.bytes, one.ways) for one in caches] != [
             (one.level, one.bytes, one.ways) for one in facts
         ]:

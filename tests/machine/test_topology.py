@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from counteroof.errors import BadInput, MachineError
+from counteroof.machine import sysfs
 from counteroof.machine.cpuid import Registers
 from counteroof.machine.model import CacheLevel, Machine
+from counteroof.machine.sysfs import Tree
 from counteroof.machine.topology import detect, placement
 
 from . import trees
@@ -256,3 +258,27 @@ print(*detect().notes, sep="\\n")
     assert f"2 threads were asked for; this process may use 1 processor ({one})" in ran.stdout
     if (os.cpu_count() or 1) > 1:
         assert f"this process may use 1 of {os.cpu_count()} processors ({one})" in ran.stdout
+
+
+def test_the_caches_of_a_core_are_read_once_for_all_its_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cpu in range(8):
+        core = cpu // 2 * 2
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        trees.write(tmp_path, f"{folder}/topology/core_cpus_list", f"{core}-{core + 1}")
+        size = "32K" if cpu < 6 else "48K"
+        for name, text in (("level", "1"), ("type", "Data"), ("size", size), ("shared_cpu_list", f"{cpu}")):
+            trees.write(tmp_path, f"{folder}/cache/index0/{name}", text)
+    trees.write(tmp_path, "sys/devices/system/cpu/online", "0-7")
+    asked: list[int] = []
+    real = sysfs.caches_of
+
+    def counting(tree: Tree, cpu: int) -> tuple[sysfs.CacheFacts, ...]:
+        asked.append(cpu)
+        return real(tree, cpu)
+
+    monkeypatch.setattr(sysfs, "caches_of", counting)
+    machine = detect(tmp_path, architecture="x86_64")
+    assert asked == [0, 0, 2, 4, 6]  # those in use, and one of each core to compare
+    assert any("processors 6-7 have other caches" in note for note in machine.notes)
