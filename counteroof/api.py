@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import results as results_file
-from .cachesim.options import FrameSource, ModelOptions
+from .cachesim.options import FrameSource, ModelOptions, prefetchers, with_prefetchers
 from .errors import BadInput
 from .results import KernelResult, Results
 from .wording import suggest
@@ -235,6 +235,7 @@ def run(
     frames: FrameSource = "random",
     tlb: bool = False,
     reuse_distances: bool = False,
+    prefetch: str | None = None,
     machine: str | Path | None = None,
     header: str | Path | None = None,
     time_limit: float | None = None,
@@ -271,6 +272,9 @@ def run(
         Whether the model translates addresses, so that page walks are counted.
     reuse_distances
         Whether reuse distances are counted, by array; this takes several times as long.
+    prefetch
+        Hardware prefetchers that the cache model has: ``adjacent``, ``stream``, both with a comma between, or
+        ``none``; by default those of the machine file, and none without.
     machine
         A machine file to use instead of this machine.
     header
@@ -303,6 +307,7 @@ def run(
     if size not in ("default", "small"):
         raise BadInput(f"unknown size {size!r}; expected default or small")
     asked = ModelOptions(frames, tlb, reuse_distances)
+    fetched = None if prefetch is None else prefetchers(prefetch)
     events_file = None if events is None else Path(events)
     choice = choose(counter, events_file)
     found = _found(inputs, None if header is None else Path(header))
@@ -315,6 +320,8 @@ def run(
 
     folder = None if out is None else Path(out)
     described, own = here.for_run(None if machine is None else Path(machine), counts)
+    if fetched is not None:
+        described = with_prefetchers(described, fetched)
     settings = Settings(choice, detail, time_limit, own, found.guesses, events_file, asked)
     results: Results | None = None
     try:

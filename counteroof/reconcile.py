@@ -31,6 +31,7 @@ AGAIN_CAPACITY = "fetched again: capacity"
 AGAIN_CONFLICT = "fetched again: conflict"
 AGAIN = "fetched again"
 WRITTEN_AGAIN = "written back more than once"
+PREFETCHED = "prefetched, never used"
 OTHER_DATA = "stack, tables and other data"
 STAYED = "stayed in cache"
 NO_ARRAY = "not attributed to any array"
@@ -52,6 +53,7 @@ MEANINGS = {
     AGAIN_CONFLICT: "lines read once more that a fully associative cache of this size would have kept",
     AGAIN: "lines read from memory that had been in cache before, in this call or when it began",
     WRITTEN_AGAIN: "lines written to memory once more in the same call",
+    PREFETCHED: "lines that a hardware prefetcher read and the program did not touch before they left",
     OTHER_DATA: "traffic of no argument",
     STAYED: "lines loaded or stored that did not need memory",
     NO_ARRAY: "total minus the sum of the arrays",
@@ -217,7 +219,7 @@ def _merged(steps: Iterable[LedgerLine]) -> list[LedgerLine]:
 
 def _repeats(array: ArrayTraffic) -> list[LedgerLine]:
     """Return what one array moved beyond one read of each line loaded and one write of each line stored."""
-    again = array.dram_read_bytes - array.unique_read_bytes
+    again = array.read_again_bytes
     # Of the first fetches, those for a store are write-allocates. A counter that has only the write-allocates
     # of first and repeated fetches together leaves a range; where its ends meet, the number is exact.
     if array.first_write_allocate_bytes is not None:
@@ -230,6 +232,7 @@ def _repeats(array: ArrayTraffic) -> list[LedgerLine]:
         LedgerLine(READ_OR_ALLOCATE, highest - lowest, array.name),
         *_again(array, again),
         LedgerLine(WRITTEN_AGAIN, array.dram_write_bytes - array.unique_write_bytes, array.name),
+        LedgerLine(PREFETCHED, array.prefetched_unused_bytes or 0, array.name),
     ]
 
 

@@ -76,9 +76,10 @@ class ArrayResult:
 
     ``line_utilisation`` is the share that the program loaded or stored of the lines it touched, ``refetches``
     the number of lines fetched again, ``huge_pages`` whether it lies on pages of 2 MiB, ``evaded_bytes``
-    what was written whole and not read for it; ``None`` if not known. ``tlb_misses`` and ``page_walks`` are
-    translations that the TLB of level 1, or any, did not have; ``None`` if nothing translated. ``reuse`` is
-    there if it was asked for.
+    what was written whole and not read for it, ``prefetched_bytes`` what hardware prefetchers read, and
+    ``prefetched_unused_bytes`` what of that was not used; ``None`` if not known. ``tlb_misses`` and
+    ``page_walks`` are translations that the TLB of level 1, or any, did not have; ``None`` if nothing
+    translated. ``reuse`` is there if it was asked for.
     """
 
     name: str
@@ -93,11 +94,13 @@ class ArrayResult:
     tlb_misses: int | None = None
     page_walks: int | None = None
     reuse: ReuseDistances | None = None
+    prefetched_bytes: int | None = None
+    prefetched_unused_bytes: int | None = None
 
     @classmethod
     def of(cls, traffic: ArrayTraffic, line_bytes: int | None) -> ArrayResult:
         """Return the traffic of one array as the results file has it."""
-        again = traffic.dram_read_bytes - traffic.unique_read_bytes
+        again = traffic.read_again_bytes
         return cls(
             traffic.name,
             traffic.bytes,
@@ -111,6 +114,8 @@ class ArrayResult:
             tlb_misses=traffic.tlb_misses,
             page_walks=traffic.page_walks,
             reuse=traffic.reuse,
+            prefetched_bytes=traffic.prefetched_bytes,
+            prefetched_unused_bytes=traffic.prefetched_unused_bytes,
         )
 
 

@@ -58,6 +58,11 @@ static struct cachesim *hierarchy(uint64_t seed)
     struct cachesim *sim = divided ? divided : cachesim_new(level, levels, line, seed, 1);
     if (sim && below(2))
         cachesim_set_evasion(sim, below(2) ? 65536 : (uint32_t)below(65536));
+    if (sim && below(2)) { /* refused if there is one level alone, or two parts */
+        struct cachesim_prefetch prefetch = {(uint32_t)below(2), (uint32_t)below(2), 1 + (uint32_t)below(20),
+                                             1 + (uint32_t)below(4), 1 + (uint32_t)below(8)};
+        cachesim_set_prefetch(sim, &prefetch);
+    }
     if (sim)
         cachesim_set_masked(sim, (uint32_t)below(2));
     return sim;
@@ -132,12 +137,17 @@ static int adds_up(struct cachesim *sim)
         sum.evaded_lines += of.evaded_lines;
         sum.tlb_misses += of.tlb_misses;
         sum.page_walks += of.page_walks;
+        sum.prefetched_lines += of.prefetched_lines;
+        sum.prefetched_unused_lines += of.prefetched_unused_lines;
     }
     return sum.read_lines == totals.memory.read_lines && sum.write_lines == totals.memory.write_lines &&
            sum.touched_bytes == totals.memory.touched_bytes && sum.evaded_lines == totals.memory.evaded_lines &&
            sum.tlb_misses == totals.memory.tlb_misses &&
            sum.page_walks == totals.memory.page_walks && sum.page_walks <= sum.tlb_misses &&
-           sum.read_lines - sum.unique_read_lines == sum.again_capacity_lines + sum.again_conflict_lines;
+           sum.prefetched_unused_lines == totals.memory.prefetched_unused_lines &&
+           sum.prefetched_unused_lines <= sum.prefetched_lines && sum.prefetched_lines <= sum.read_lines &&
+           sum.read_lines - sum.prefetched_unused_lines - sum.unique_read_lines ==
+               sum.again_capacity_lines + sum.again_conflict_lines;
 }
 
 int main(int count, char **arguments)

@@ -112,6 +112,9 @@ def test_options_reach_what_is_measured(spec: Path, asked: list[dict[str, Any]])
     assert asked[-1]["settings"].model == ModelOptions(reuse_distances=True)
     counteroof.run(spec, kernels="sqrt", params={"n": 9})
     assert asked[-1]["labels"] == ["sqrt"]
+    assert not asked[-1]["machine"].prefetch.on
+    counteroof.run(spec, kernels="sqrt", prefetch="stream")
+    assert asked[-1]["machine"].prefetch.stream
 
 
 def test_specs_and_paths_may_be_mixed(spec: Path, asked: list[dict[str, Any]]) -> None:
@@ -133,6 +136,7 @@ def test_specs_and_paths_may_be_mixed(spec: Path, asked: list[dict[str, Any]]) -
         ((), {"frames": "real"}, "unknown frames 'real'"),
         ((), {"size": "tiny"}, "unknown size 'tiny'"),
         ((), {"counter": "papi"}, "unknown counter 'papi'"),
+        ((), {"prefetch": "stride"}, "unknown prefetcher 'stride'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(

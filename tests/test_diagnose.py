@@ -223,6 +223,49 @@ def test_where_distances_are_known_they_tell_what_an_index_leads_to(share: float
     assert rules(facts(counted=counted, shapes=shapes)) == [rule]
 
 
+def overfetched(name: str, size: int, unused: int) -> Any:
+    """Return an array that is read once, and of which prefetchers brought so much for nobody besides."""
+    more = {"dram_read_bytes": size + unused, "unique_read_bytes": size}
+    return read(name, size, prefetched_bytes=size + unused, prefetched_unused_bytes=unused, **more)
+
+
+def test_lines_that_were_prefetched_for_nobody_need_not_come() -> None:
+    one = only(facts(overfetched("a", 8 * N, 2 * N), read("b", 8 * N)), "prefetch overfetch")
+    assert one.gain == pytest.approx(18 / 16)
+    assert (
+        "40.0 MB of 360 MB (11 %) are lines of a that hardware prefetchers brought and nobody used"
+        in one.message
+    )
+    assert "20 % of what they brought" in one.message
+    assert "lay rows without a gap" in one.try_
+    assert one.evidence == {
+        "bytes prefetched, never used": 2 * N,
+        "bytes prefetched": 10 * N,
+        "DRAM bytes": 18 * N,
+    }
+
+
+def test_lines_prefetched_for_nobody_are_no_refetches() -> None:
+    assert rules(facts(overfetched("a", 8 * N, 8 * N))) == ["prefetch overfetch"]
+
+
+def test_at_random_lines_the_pairs_are_what_can_be_changed() -> None:
+    shapes = (Shape("table", "f64", 8, (N,), ("n",)), Shape("index", "i32", 4, (N,), ("n",)))
+    found = facts(overfetched("table", 8 * N, 8 * N), read("index", 4 * N), shapes=shapes)
+    assert (
+        "put elements of table that are used together into aligned pairs"
+        in only(found, "prefetch overfetch").try_
+    )
+
+
+@pytest.mark.parametrize("unused", [0, N // 4, None])
+def test_few_lines_prefetched_for_nobody_are_no_finding(unused: int | None) -> None:
+    size = unused or 0
+    array = read("a", 8 * N, dram_read_bytes=8 * N + size, unique_read_bytes=8 * N)
+    found = facts(replace(array, prefetched_bytes=size, prefetched_unused_bytes=unused))
+    assert "prefetch overfetch" not in rules(found)
+
+
 def test_rows_a_power_of_two_apart_push_each_other_out() -> None:
     square = Shape("a", "f64", 8, (4096, 4096), ("n", "n"))
     array = again("a", square.bytes, 2, again_capacity_bytes=0, again_conflict_bytes=square.bytes)
@@ -758,6 +801,8 @@ def test_whatever_is_known_findings_are_whole(seed: int) -> None:
             "unused_bytes": maybe(some.choice([0, 40]) * lines),
             "again_capacity_bytes": maybe(64 * again_),
             "again_conflict_bytes": maybe(0),
+            "prefetched_bytes": maybe(64 * lines),
+            "prefetched_unused_bytes": maybe(some.choice([0, 8, 64]) * lines),
         }
         written_ = 64 * some.choice([0, lines, 8 * lines])
         return traffic(

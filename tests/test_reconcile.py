@@ -247,11 +247,11 @@ def plausible_traffic(draw: st.DrawFn) -> ArrayTraffic:
     """Traffic as a real cache can produce it, every kind of fetch known."""
     first_load, first_store = draw(sizes), draw(sizes)
     again_load, again_store = draw(sizes), draw(sizes)
-    stored, stored_again = draw(sizes), draw(sizes)
+    stored, stored_again, wasted = draw(sizes), draw(sizes), draw(sizes)
     return ArrayTraffic(
         draw(st.sampled_from(["a", "b", "c"])),
         None,
-        dram_read_bytes=first_load + first_store + again_load + again_store,
+        dram_read_bytes=first_load + first_store + again_load + again_store + wasted,
         dram_write_bytes=stored + stored_again,
         write_allocate_bytes=first_store + again_store,
         unique_read_bytes=first_load + first_store,
@@ -259,7 +259,34 @@ def plausible_traffic(draw: st.DrawFn) -> ArrayTraffic:
         first_write_allocate_bytes=first_store,
         touched_read_bytes=first_load + draw(sizes),
         touched_write_bytes=stored + draw(sizes),
+        prefetched_bytes=wasted + draw(sizes),
+        prefetched_unused_bytes=wasted,
     )
+
+
+def test_lines_prefetched_and_never_used_have_a_line_with_their_array() -> None:
+    array = traffic(
+        "a",
+        1000,
+        unique_read_bytes=600,
+        first_write_allocate_bytes=0,
+        touched_read_bytes=600,
+        touched_write_bytes=0,
+        unused_bytes=0,
+        again_capacity_bytes=100,
+        again_conflict_bytes=0,
+        prefetched_bytes=500,
+        prefetched_unused_bytes=300,
+    )
+    lines = ledger(600, measurement(1, (array,)))
+    assert reconcile.check(lines) is None
+    assert [(line.cause, line.bytes, line.array) for line in lines] == [
+        ("declared", 600, None),
+        ("fetched again: capacity", 100, "a"),
+        ("prefetched, never used", 300, "a"),
+        ("modelled", 1000, None),
+        ("actual", 1000, None),
+    ]
 
 
 @given(sizes, st.lists(plausible_traffic(), min_size=1, max_size=3))

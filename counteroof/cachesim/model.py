@@ -6,6 +6,7 @@ and reads the totals. ``csrc/cachesim/cachesim.h`` says what is modelled.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from ..count.base import ArrayTraffic, Count, FalseSharing, ReuseDistances, SharedLine, unavailable
 from ..errors import BadInput, CounteroofError
 from ..machine import tlb
-from ..machine.model import CacheLevel, Policy, Stores, Tlb
+from ..machine.model import CacheLevel, Policy, Prefetch, Stores, Tlb
 from ..native import ffi, lib
 
 PAGE = 4096
@@ -85,6 +86,10 @@ class Totals:
     """The part of ``dram_write_bytes`` that went around the caches."""
     partial_bytes: int
     """The part of ``non_temporal_bytes`` in lines that were not written whole, so cost a read as well."""
+    prefetched_bytes: int
+    """The part of ``dram_read_bytes`` that hardware prefetchers caused."""
+    prefetched_unused_bytes: int
+    """Of these, what the core did not ask for before it was read again, or up to now."""
     evaded_bytes: int
     """Lines that stores wrote whole and that were not read for it."""
     transferred_bytes: int
@@ -133,6 +138,8 @@ class CacheModel:
         Places the physical pages.
     stores
         What stores cost beyond the lines that they write.
+    prefetch
+        Hardware prefetchers; they need two levels or more, and one part.
     parts
         Lines are dealt out to so many models side by side, which the engine feeds by a thread each; 1, or
         what :func:`parts_of` allows.
@@ -153,6 +160,7 @@ class CacheModel:
         parts: int = 1,
         stores: Stores = Stores(),  # noqa: B008 (it is frozen)
         tlbs: Sequence[Tlb] = (),
+        prefetch: Prefetch = Prefetch(),  # noqa: B008
     ) -> None:
         _check(caches)
         _check_tlbs(tlbs)
@@ -184,9 +192,20 @@ class CacheModel:
         """``struct cachesim *`` for C callers; valid as long as this object lives."""
         lib.cachesim_set_evasion(self.pointer, round(stores.evaded * _ONE))
         lib.cachesim_set_masked(self.pointer, stores.partial == "masked")
+        if prefetch.on:
+            self._prefetch(prefetch, parts)
         self.tlbs = tuple(tlbs)
         if tlbs:
             self._start_tlbs()
+
+    def _prefetch(self, prefetch: Prefetch, parts: int) -> None:
+        if len(self.caches) < 2:
+            raise BadInput("hardware prefetchers bring lines into level 2, and there is one level alone")
+        if parts > 1:
+            raise BadInput(f"with hardware prefetchers the cache model cannot be divided into {parts}")
+        given = ffi.new("struct cachesim_prefetch *", dataclasses.asdict(prefetch))
+        if lib.cachesim_set_prefetch(self.pointer, given):
+            raise CounteroofError("the cache model ran out of memory")
 
     def _start_tlbs(self) -> None:
         tlbs = ffi.new(
@@ -324,6 +343,8 @@ class CacheModel:
             write_allocate_bytes=raw.memory.write_allocate_lines * line,
             non_temporal_bytes=raw.non_temporal_lines * line,
             partial_bytes=raw.partial_lines * line,
+            prefetched_bytes=raw.memory.prefetched_lines * line,
+            prefetched_unused_bytes=raw.memory.prefetched_unused_lines * line,
             evaded_bytes=raw.memory.evaded_lines * line,
             transferred_bytes=raw.transfers * line,
             pages=raw.pages,
@@ -408,14 +429,16 @@ class CacheModel:
             tlb_misses=raw.tlb_misses if self.tlbs and number != -2 else None,
             page_walks=raw.page_walks if self.tlbs and number != -2 else None,
             reuse=self._reuse(number),
+            prefetched_bytes=raw.prefetched_lines * line,
+            prefetched_unused_bytes=raw.prefetched_unused_lines * line,
         )
 
 
-def parts_of(caches: Sequence[CacheLevel]) -> int:
+def parts_of(caches: Sequence[CacheLevel], prefetch: Prefetch = Prefetch()) -> int:  # noqa: B008
     """Return into how many parts a hierarchy can be divided: 1 or 2, whatever the processors.
 
-    Counts may not depend on the processors that happen to be there, and with more parts each has less to do
-    but as much to read.
+    Prefetchers need all lines of a page in one. Counts may not depend on the processors that happen to be
+    there, and with more parts each has less to do but as much to read.
     """
     apart = all(
         cache.line_bytes == 64
@@ -423,7 +446,7 @@ def parts_of(caches: Sequence[CacheLevel]) -> int:
         and not cache.policy.leaders  # the sides of a duel may fall to different parts
         for cache in caches
     )
-    return 2 if apart else 1
+    return 2 if apart and not prefetch.on else 1
 
 
 def _policy(policy: Policy) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import BadInput
+from ..machine.model import Machine, Prefetch
 
 FrameSource = Literal["random", "pagemap"]
 FRAME_SOURCES: tuple[FrameSource, ...] = typing.get_args(FrameSource)
@@ -34,3 +36,35 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.frames not in FRAME_SOURCES:
             raise BadInput(f"unknown frames {self.frames!r}; expected one of {', '.join(FRAME_SOURCES)}")
+
+
+PREFETCHERS = ("adjacent", "stream")
+"""Names of the hardware prefetchers that can be switched on."""
+
+
+def prefetchers(text: str) -> Prefetch:
+    """Return the prefetchers named in a text such as ``"adjacent,stream"``, or none for ``"none"``.
+
+    Raises
+    ------
+    BadInput
+        If a name is none of these.
+    """
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in PREFETCHERS]
+    if unknown and names != ["none"]:
+        raise BadInput(f"unknown prefetcher {unknown[0]!r}; expected none, or of {', '.join(PREFETCHERS)}")
+    return Prefetch(adjacent="adjacent" in names, stream="stream" in names)
+
+
+def with_prefetchers(machine: Machine, prefetch: Prefetch) -> Machine:
+    """Return a machine with these prefetchers instead of its own.
+
+    Raises
+    ------
+    BadInput
+        If it has no second level of cache for them to fill.
+    """
+    if prefetch.on and len(machine.caches) < 2:
+        raise BadInput("hardware prefetchers bring lines into level 2, and the machine has one level alone")
+    return dataclasses.replace(machine, prefetch=prefetch)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..cachesim.options import FRAME_SOURCES, FrameSource, ModelOptions
+from ..cachesim.options import FRAME_SOURCES, FrameSource, ModelOptions, prefetchers, with_prefetchers
 from ..errors import BadInput
 from . import DONE, FAILED, INTERRUPTED
 
@@ -86,6 +86,11 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     "--reuse-distances", is_flag=True, help="Count the lines between accesses of the same line; takes long."
 )
 @click.option(
+    "--prefetch",
+    metavar="NAME[,NAME]",
+    help="Hardware prefetchers to model: adjacent, stream; none is the default without a machine file.",
+)
+@click.option(
     "--machine",
     "machine_file",
     metavar="FILE",
@@ -130,6 +135,7 @@ def command(
     frames: FrameSource,
     tlb: bool,
     reuse_distances: bool,
+    prefetch: str | None,
     machine_file: Path | None,
     header: Path | None,
     time_limit: float | None,
@@ -152,6 +158,7 @@ def command(
     from . import _files, _machine, _progress
 
     choice = choose(counter, events_file)
+    fetched = None if prefetch is None else prefetchers(prefetch)
     overrides = dict(named.parse_setting(setting) for setting in settings)
     if inputs:
         found = named.kernels_from([named.located(text) for text in inputs], header=header)
@@ -173,6 +180,8 @@ def command(
 
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
+    if fetched is not None:
+        machine = with_prefetchers(machine, fetched)
 
     model = ModelOptions(frames, tlb, reuse_distances)
     asked = Settings(choice, detail, time_limit, here, found.guesses, events_file, model)

@@ -96,7 +96,7 @@ class ArrayTraffic:
     write_allocate_bytes: int
     """The part of ``dram_read_bytes`` whose first access after the fetch was a store."""
     unique_read_bytes: int
-    """Distinct lines among those read, so ``dram_read_bytes - unique_read_bytes`` was fetched again."""
+    """Distinct lines among those read, but for prefetched ones that were not used."""
     unique_write_bytes: int
     first_write_allocate_bytes: int | None = None
     """The part of ``unique_read_bytes`` whose first fetch in the call was for a store; ``None``: unknown."""
@@ -116,6 +116,11 @@ class ArrayTraffic:
     """Lines read again in the call that it would have kept; ``None``: unknown."""
     evaded_bytes: int | None = None
     """Lines that stores wrote whole and that were not read for it, each time; ``None``: unknown."""
+    prefetched_bytes: int | None = None
+    """The part of ``dram_read_bytes`` that hardware prefetchers caused; ``None``: unknown."""
+    prefetched_unused_bytes: int | None = None
+    """The part of ``prefetched_bytes`` that the core did not ask for before it was read again, or in the
+    call; it is in none of the other parts of ``dram_read_bytes``. ``None``: unknown."""
     huge_pages: bool | None = None
     """Whether it lies on pages of 2 MiB, as far as these go; ``None``: unknown."""
     tlb_misses: int | None = None
@@ -124,6 +129,16 @@ class ArrayTraffic:
     """Those of them that no TLB had; ``None``: unknown."""
     reuse: ReuseDistances | None = None
     """``None``: nobody asked."""
+
+    @property
+    def used_read_bytes(self) -> int:
+        """Return what was read but for lines that were prefetched and not used."""
+        return self.dram_read_bytes - (self.prefetched_unused_bytes or 0)
+
+    @property
+    def read_again_bytes(self) -> int:
+        """Return what was read more than once, for use."""
+        return self.used_read_bytes - self.unique_read_bytes
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..cachesim.model import CacheModel, Totals
     from ..cachesim.options import FrameSource, ModelOptions
     from ..instrument.translate import Detail
-    from ..machine.model import Machine, Stores
+    from ..machine.model import Machine, Prefetch, Stores
     from ..run.prepare import PreparedCall
 
 NAME = "instrument"
@@ -71,9 +71,13 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
     if detail != "flops":
         from ..cachesim.model import CacheModel, parts_of
 
-        tlbs = machine.tlbs if asked.tlb else ()
-        parts = parts_of(machine.caches)
-        model = CacheModel(machine.caches, parts=parts, stores=machine.stores, tlbs=tlbs)
+        model = CacheModel(
+            machine.caches,
+            parts=parts_of(machine.caches, machine.prefetch),
+            stores=machine.stores,
+            prefetch=machine.prefetch,
+            tlbs=machine.tlbs if asked.tlb else (),
+        )
         for span in prepared.spans:
             model.add_array(span.name, span.start, span.bytes, huge_pages=span.huge_pages)
         frames = _placed(prepared, model, asked.frames)
@@ -307,6 +311,7 @@ def _measurement(
             )
         )
         notes += _stores(machine.stores, seen.totals)
+        notes += _prefetch(machine.prefetch)
         notes += _false_sharing(seen.false_sharing)
     if counted.unruled:
         names = ", ".join(f"{name} ({times})" for name, times in counted.unruled)
@@ -356,6 +361,17 @@ def _stores(stores: Stores, totals: Totals) -> list[str]:
             f" ({stores.source})"
         )
     return notes
+
+
+def _prefetch(prefetch: Prefetch) -> list[str]:
+    """Say which hardware prefetchers were modelled, if any were."""
+    said = ["the other line of each aligned pair"] if prefetch.adjacent else []
+    if prefetch.stream:
+        said.append(
+            f"lines at a steady step within a page, {prefetch.distance} steps ahead,"
+            f" {prefetch.degree} at a time, {prefetch.streams} pages"
+        )
+    return [f"hardware prefetch into L2 modelled: {' and '.join(said)}"] if said else []
 
 
 def _false_sharing(arrays: tuple[FalseSharing, ...]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .. import units
 from ..count.base import ArrayTraffic
-from ..reconcile import TOUCHED
+from ..reconcile import OTHER, TOUCHED, WALKS
 from . import tiles
 from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape, nearest
 
@@ -27,6 +27,7 @@ SCATTERED = "scattered access"
 CAPACITY = "fetched again: capacity"
 CONFLICT = "fetched again: conflict"
 CACHE_TRAFFIC = "fetched again from the next cache"
+OVERFETCH = "prefetch overfetch"
 
 
 def write_allocate(facts: Facts) -> Iterator[Finding]:
@@ -65,7 +66,7 @@ def _wholly_overwritten(array: ArrayTraffic) -> bool:
     allocated, stored = array.first_write_allocate_bytes, array.touched_write_bytes
     if not allocated or not stored:
         return False
-    once = array.dram_read_bytes - array.unique_read_bytes <= PART * array.dram_read_bytes
+    once = array.read_again_bytes <= PART * array.dram_read_bytes
     # lines at the ends of rows may be written in part
     whole = (array.unused_bytes or 0) <= 0.05 * stored + 128
     # first touched by a load: not only overwritten
@@ -171,7 +172,7 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
             by_reason.setdefault(_reason(facts, array), []).append(array)
     for rule, arrays in by_reason.items():
         again = sum(_again(facts, array) for array in arrays)
-        read = sum(array.dram_read_bytes - array.unique_read_bytes for array in arrays)
+        read = sum(array.read_again_bytes for array in arrays)
         written = sum(array.dram_write_bytes - array.unique_write_bytes for array in arrays)
         if again < PART * (demand.read + demand.write):
             continue
@@ -240,13 +241,13 @@ def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> 
 
 def _again(facts: Facts, array: ArrayTraffic) -> int:
     """Return the bytes of an array that moved more than once."""
-    read = array.dram_read_bytes - array.unique_read_bytes
+    read = array.read_again_bytes
     return read + array.dram_write_bytes - array.unique_write_bytes
 
 
 def _fetches(array: ArrayTraffic) -> float:
     """Return how often each line of an array was read, of those that were."""
-    return array.dram_read_bytes / array.unique_read_bytes if array.unique_read_bytes else 1.0
+    return array.used_read_bytes / array.unique_read_bytes if array.unique_read_bytes else 1.0
 
 
 def _reason(facts: Facts, array: ArrayTraffic) -> str:
@@ -255,7 +256,7 @@ def _reason(facts: Facts, array: ArrayTraffic) -> str:
     if shape is not None and _indexed(facts, shape):
         return SCATTERED
     conflict = array.again_conflict_bytes or 0
-    again = array.dram_read_bytes - array.unique_read_bytes
+    again = array.read_again_bytes
     if shape is not None and conflict > again / 2 and tiles.meets(facts, shape):
         return CONFLICT
     if shape is not None and shape.element_bytes < facts.line_bytes / 2:
@@ -280,6 +281,42 @@ def _indexed(facts: Facts, shape: Shape) -> bool:
         for one in facts.shapes
         for other in facts.arrays
         if other.name == one.name
+    )
+
+
+def overfetch(facts: Facts) -> Iterator[Finding]:
+    """Lines that hardware prefetchers brought from memory for nobody."""
+    demand = facts.demand
+    everyone = () if facts.traffic is None else facts.traffic.arrays
+    unused = sum(one.prefetched_unused_bytes or 0 for one in everyone)
+    if demand.read is None or demand.write is None or unused < PART * (demand.read + demand.write):
+        return
+    gain = facts.gain(replace(demand, read=demand.read - unused, l2_l3=_less(demand.l2_l3, unused)))
+    if gain is None:
+        return
+    worst = sorted(everyone, key=lambda one: -(one.prefetched_unused_bytes or 0))
+    named = [one for one in worst if (one.prefetched_unused_bytes or 0) >= PART * unused]
+    prefetched = sum(one.prefetched_bytes or 0 for one in everyone)
+    names = ", ".join("other data" if one.name in (OTHER, WALKS) else one.name for one in named)
+    moved = demand.read + demand.write
+    indexed = [
+        one for one in named if (shape := facts.shape(one.name)) is not None and _indexed(facts, shape)
+    ]
+    runs = (
+        "let each row fill whole pages, or lay rows without a gap behind each other, so that a run of lines "
+        "goes on where the prefetcher expects it"
+    )
+    pairs = (
+        f"put elements of {', '.join(one.name for one in indexed)} that are used together into aligned pairs "
+        "of lines, or sort the indices"
+    )
+    yield _cost(
+        OVERFETCH,
+        f"{_part(unused, moved)} are lines of {names} that hardware prefetchers brought and nobody "
+        f"used, {units.percent(unused / max(prefetched, unused))} of what they brought",
+        pairs if indexed else runs,
+        gain,
+        {"bytes prefetched, never used": unused, "bytes prefetched": prefetched, "DRAM bytes": round(moved)},
     )
 
 
@@ -380,4 +417,4 @@ def _cost(
     return Finding(rule, "cost", message, try_, gain.factor, gain.attainable, evidence)
 
 
-RULES = (write_allocate, partly_used_lines, fetched_again, cache_traffic)
+RULES = (write_allocate, partly_used_lines, fetched_again, overfetch, cache_traffic)

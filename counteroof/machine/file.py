@@ -31,6 +31,13 @@ A hand-written file asks "what would these kernels move on that machine?" and ho
     pages = ["4 KiB", "2 MiB"]
     hashed = true            # the set by the page's number mixed with the bits above; false if left out
 
+    [prefetch]
+    adjacent = true          # the other line of an aligned pair; false if left out
+    stream = true            # lines at a steady step within a page; false if left out
+    distance = 20            # steps ahead, lines at a time and pages watched; as here if left out
+    degree = 2
+    streams = 32
+
 ``line_bytes`` (64 if left out) stands at the top. The same keys in JSON will do.
 """
 
@@ -45,9 +52,9 @@ from typing import Any
 from .. import jsonio, units
 from ..errors import BadInput, MachineFileError, Problem
 from . import replacement, store, tlb, topology
-from .model import CacheLevel, Evasion, Fill, Machine, Partial, Stores, Tlb
+from .model import CacheLevel, Evasion, Fill, Machine, Partial, Prefetch, Stores, Tlb
 
-_TOP_KEYS = ("name", "line_bytes", "cache", "stores", "tlb")
+_TOP_KEYS = ("name", "line_bytes", "cache", "stores", "prefetch", "tlb")
 _STORE_KEYS = ("evasion", "evaded", "partial")
 _CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed", "slices", "policy")
 
@@ -69,6 +76,7 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     problems: list[Problem] = []
     stores = _stores(data, str(path), problems)
     tlbs = _tlbs(data, str(path), problems)
+    prefetch = _prefetch(data, str(path), problems)
     try:
         name, caches = caches_from(data, str(path))
     except MachineFileError as error:
@@ -81,7 +89,9 @@ def load(path: Path, here: Machine | None = None) -> Machine:
         f"the caches are those of {name} from {path}, not this machine's: bytes are what that machine would "
         "move, times and ceilings are of this one"
     )
-    return dataclasses.replace(here, caches=caches, stores=stores, tlbs=tlbs, notes=(*here.notes, note))
+    return dataclasses.replace(
+        here, caches=caches, stores=stores, prefetch=prefetch, tlbs=tlbs, notes=(*here.notes, note)
+    )
 
 
 def read_table(path: Path, what: str) -> object:
@@ -156,6 +166,16 @@ def _stores(data: object, where: str, problems: list[Problem]) -> Stores:
     if len(problems) > before:
         return Stores()
     return Stores(evasion, float(evaded), partial, where if entry else f"{where} says nothing of stores")
+
+
+def _prefetch(data: object, where: str, problems: list[Problem]) -> Prefetch:
+    """Return the hardware prefetchers of hand-written ``data``; none where it says nothing."""
+    entry = data.get("prefetch", {}) if isinstance(data, dict) else {}
+    found = jsonio.from_json(Prefetch, entry, f"{where}: prefetch", problems)
+    caches = data.get("cache") if isinstance(data, dict) else None
+    if found is not None and found.on and isinstance(caches, list) and len(caches) == 1:
+        problems.append(Problem(f"{where}: prefetch", "one cache alone", "two or more: it fills level 2"))
+    return found or Prefetch()
 
 
 def _word(entry: dict[str, Any], key: str, words: Any, where: str, problems: list[Problem]) -> Any:

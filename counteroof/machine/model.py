@@ -158,6 +158,41 @@ class Tlb:
 
 
 @dataclass(frozen=True)
+class Prefetch:
+    """Hardware prefetchers into level 2, as the cache model has them; none unless asked for.
+
+    Attributes
+    ----------
+    adjacent
+        A line that level 2 misses brings along the other one of its aligned pair.
+    stream
+        Once the same step from line to line comes twice in a row in a page, forwards or backwards, the lines
+        that follow by that step are brought in.
+    distance, degree, streams
+        Of ``stream``: how many steps ahead at most, how many lines at a time, and how many pages each core
+        watches.
+    """
+
+    adjacent: bool = False
+    stream: bool = False
+    # Intel's streamer from Sandy Bridge on, by its optimization manual: up to 20 lines ahead, two lines for
+    # each request, 32 streams of a page each
+    distance: int = 20
+    degree: int = 2
+    streams: int = 32
+
+    def __post_init__(self) -> None:
+        for name in ("distance", "degree", "streams"):
+            if not 1 <= getattr(self, name) <= 4096:
+                raise ValueError(f"{name} {getattr(self, name)} is not a number of 1 to 4096")
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is prefetched."""
+        return self.adjacent or self.stream
+
+
+@dataclass(frozen=True)
 class Ceiling:
     """One measured roof.
 
@@ -291,6 +326,8 @@ class Machine:
     """What other ways to memory reach: random lines, strides, small pages, remote nodes, other numbers of
     threads. Nothing is held against these."""
     stores: Stores = Stores()
+    prefetch: Prefetch = Prefetch()
+    """Off, whatever the processor does: so that what prefetchers add can be told by switching them on."""
 
     def measured_bytes(self, cache: CacheLevel) -> int | None:
         """Return the measured capacity of a cache if it is less than the nominal one, else ``None``."""

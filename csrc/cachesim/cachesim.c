@@ -58,6 +58,7 @@ static void free_part(struct cachesim *sim)
     cs_origins_free(sim);
     cs_tlbs_free(sim);
     cs_reuse_free(sim);
+    cs_prefetch_free(sim);
     cs_pages_free(sim);
     free(sim);
 }
@@ -282,6 +283,7 @@ static void reset_part(struct cachesim *sim)
     cs_origins_reset(sim);
     cs_tlbs_reset(sim);
     cs_reuse_reset(sim);
+    cs_prefetch_reset(sim);
     cs_cores_reset(sim);
 }
 
@@ -335,18 +337,21 @@ static void add_traffic(struct cachesim_traffic *to, const struct cachesim_traff
     to->evaded_lines += of->evaded_lines;
     to->tlb_misses += of->tlb_misses;
     to->page_walks += of->page_walks;
+    to->prefetched_lines += of->prefetched_lines;
+    to->prefetched_unused_lines += of->prefetched_unused_lines;
 }
 
 static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
 {
     cs_settle(sim);
+    uint64_t prefetched = sim->prefetch ? sim->prefetch->asked : 0;
     for (uint32_t k = 0; k < sim->levels; k++) {
         const struct cs_level *level = &sim->level[k];
-        /* a level is asked for what the one above misses */
-        uint64_t asked = k ? sim->level[k - 1].misses : sim->asked;
+        /* a level is asked for what the one above misses, level 3 also for what level 2 is to get beforehand */
+        uint64_t asked = (k ? sim->level[k - 1].misses : sim->asked) + (k == 2 ? prefetched : 0);
         totals->level[k].hits += asked - level->misses;
         totals->level[k].misses += level->misses;
-        totals->level[k].up_lines += level->misses - sim->evaded_lines;
+        totals->level[k].up_lines += level->misses - sim->evaded_lines + (k == 1 ? prefetched : 0);
         totals->level[k].down_lines += level->down;
     }
     for (uint32_t i = 0; i <= sim->array_count; i++)

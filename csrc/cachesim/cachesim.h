@@ -21,6 +21,7 @@
  *   when it is full, when an eleventh line needs one, when an ordinary access touches its line, on kind 6, and whenever
  *   totals are read or reset. With cachesim_set_masked the rest is not read: memory takes the part that was written.
  * - Write-allocate evasion, if cachesim_set_evasion asks for it: see there.
+ * - Hardware prefetchers, if cachesim_set_prefetch asks for them: see there.
  * - A prefetch (kind 3) brings a line in like a load. A flush (kind 4) writes a line back and removes it everywhere.
  *
  * - Several cores: levels not marked as shared exist once a core. A core that stores to a line takes it away from the others;
@@ -67,18 +68,23 @@ struct cachesim_level {
 };
 
 struct cachesim_level_totals {
-    uint64_t hits, misses;
+    uint64_t hits, misses; /* of what the level above missed; in level 3 of lines to be prefetched, too */
     uint64_t up_lines;   /* lines that came up to this level from below, or through it on the way up; evaded ones did not */
     uint64_t down_lines; /* lines written back, or handed to a victim cache, from this level to the next or to memory */
 };
 
-/* Of one array, or of all, since the last cachesim_reset. Memory is what lies below the last cache. */
+/*
+ * Of one array, or of all, since the last cachesim_reset. Memory is what lies below the last cache. Of lines that a hardware
+ * prefetcher read, those that the core asked for later count as if it had caused the read then; the others are unused.
+ */
 struct cachesim_traffic {
     uint64_t read_lines, write_lines; /* from and to memory */
     uint64_t write_allocate_lines;    /* the part of read_lines that a store caused */
     /* the parts of read_lines that had been read before in this window: the cache is too small, or the set was */
     uint64_t again_capacity_lines, again_conflict_lines;
-    /* distinct lines among them */
+    uint64_t prefetched_lines;        /* the part of read_lines that a hardware prefetcher caused */
+    uint64_t prefetched_unused_lines; /* of these, those the core had not asked for when they were read again, or up to now */
+    /* distinct lines among those read, but for unused ones, and among those written */
     uint64_t unique_read_lines, unique_write_lines;
     uint64_t unique_write_allocate_lines; /* of unique_read_lines: the first of their reads was caused by a store */
     /* distinct lines the program touched, wherever they were */
@@ -145,6 +151,24 @@ int cachesim_set_evasion(struct cachesim *, uint32_t share);
 
 /* Whether memory takes part of a line (a masked write), so that a write-combining buffer closes without a read; 0 at first. */
 void cachesim_set_masked(struct cachesim *, uint32_t masked);
+
+/*
+ * Hardware prefetchers; to be set before the first access. They hear of every line that level 1 of a core misses and level 2
+ * is asked for (not of stores that open a tracker), once that is done with, and bring lines into level 2 of that core that
+ * neither its level 1 nor 2 has, from where level 2 would get them. What another core, a tracker or a write-combining buffer
+ * holds is left alone. Lines are of one page of 4 KiB.
+ *   adjacent  a line that level 2 missed brings along the other one of its aligned pair
+ *   stream    of the last `streams` pages asked for, each core notes the last line and the step to it from the one before. When
+ *             the same step, not 0, comes twice in a row or more, the lines that follow by that step are brought in: at most
+ *             `degree` at a time, and no further than `distance` steps ahead. A page that is new takes the place of the one
+ *             not asked for for longest
+ * 0, or -1 if there are less than two levels, more than one part, a number is 0 where there are streams, or memory is short.
+ */
+struct cachesim_prefetch {
+    uint32_t adjacent, stream;
+    uint32_t distance, degree, streams;
+};
+int cachesim_set_prefetch(struct cachesim *, const struct cachesim_prefetch *);
 
 /* kind: 0 load, 1 store, 2 non-temporal store, 3 prefetch, 4 flush, 5 update (load then store), 6 fence (address ignored) */
 void cachesim_access(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);

@@ -77,6 +77,14 @@ void cs_combine_close_line(struct cachesim *sim, uint32_t line)
             close_buffer(sim, &sim->combiner[i]);
 }
 
+int cs_combine_has(const struct cachesim *sim, uint32_t line)
+{
+    for (uint32_t i = 0; i < CS_COMBINERS; i++)
+        if (sim->combiner[i].line == line)
+            return 1;
+    return 0;
+}
+
 void cs_combine_drain(struct cachesim *sim)
 {
     if (!sim->combiners)

@@ -1,7 +1,7 @@
 /* Write-allocate evasion: lines that a store missed wait here until they are whole, or have to be read after all. */
 #include "internal.h"
 
-static struct cs_tracker *tracker_of(struct cachesim *sim, uint32_t core, uint32_t line)
+static struct cs_tracker *tracker_of(const struct cachesim *sim, uint32_t core, uint32_t line)
 {
     for (uint32_t i = 0; i < CS_TRACKERS; i++)
         if (sim->of_core[core].tracker[i].line == line)
@@ -68,6 +68,14 @@ int cs_evade_meets(struct cachesim *sim, uint32_t line, uint32_t store)
     else
         close_tracker(sim, own, 0);
     return 1;
+}
+
+int cs_evade_has(const struct cachesim *sim, uint32_t line)
+{
+    for (uint32_t core = 0; core < sim->cores; core++)
+        if (tracker_of(sim, core, line))
+            return 1;
+    return 0;
 }
 
 void cs_evade_open(struct cachesim *sim, uint32_t line, uint32_t kept)

@@ -219,12 +219,15 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
         cs_snoop(sim, line, store);
     if (__builtin_expect(sim->evades, 0) && store && tracks(sim, line, page))
         return;
+    uint64_t missed_before = sim->level[1].misses;
     uint32_t dirty = fetch_1(sim, line, page, store);
     if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)
         cs_origin_dirtied(sim, line);
     uint32_t victim = set_takes(sim, 0, tags, line | dirty | (store ? CS_DIRTY : 0));
     if (victim)
         evicted_0(sim, victim);
+    if (__builtin_expect(sim->prefetch != NULL, 0))
+        cs_prefetch_ask(sim, line, store, sim->level[1].misses != missed_before);
 }
 
 static NOINLINE void put_down(struct cachesim *sim, uint32_t tag)
@@ -378,4 +381,4 @@ static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t
 #include "requests.h"
 #include "loop.h"
 
-const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down, admit};
+const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down, prefetch, admit};

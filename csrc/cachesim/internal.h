@@ -204,6 +204,7 @@ struct cachesim {
     uint32_t offset, size; /* if it evades: the bytes of a line that the access at work is to */
     uint64_t random;       /* for which of the whole lines are spared */
     uint64_t evaded_lines;
+    struct cs_prefetch *prefetch; /* NULL if there are no prefetchers */
     struct cs_origins *origins; /* NULL if nobody asked */
     struct cs_tlbs *tlbs;       /* the same */
     struct cs_reuse *reuse;     /* the same; of the first part, for all */
@@ -221,6 +222,7 @@ struct cs_operations {
     /* takes a line out of every level; returns 1 if a copy was dirty and write_back was asked: memory has been written */
     uint32_t (*remove)(struct cachesim *, uint32_t line, uint32_t write_back);
     void (*put)(struct cachesim *, uint32_t tag); /* the first shared level, or memory, gets a line from above */
+    void (*prefetch)(struct cachesim *, uint32_t line); /* level 2 takes in a line that levels 1 and 2 may have */
     void (*admit)(struct cachesim *, uint32_t line); /* a line that was not fetched is taken in as one that was, dirty */
 };
 
@@ -335,12 +337,32 @@ void cs_reuse_forget(struct cachesim *);
 void cs_combine(struct cachesim *, uint64_t address, uint32_t bytes); /* within one line */
 void cs_combine_close_line(struct cachesim *, uint32_t line);
 void cs_combine_drain(struct cachesim *);
+int cs_combine_has(const struct cachesim *, uint32_t line);
+
+/* prefetch.c: hardware prefetchers */
+struct cs_prefetch {
+    struct cachesim_prefetch given;
+    uint64_t *waiting; /* [labels]: lines that were prefetched from memory and not asked for yet, a bit each */
+    uint64_t *kept;    /* [labels]: of these, those that a fully associative cache would have had */
+    uint32_t at_work;  /* what is read from memory is prefetched */
+    uint64_t asked;    /* lines that level 2 was to get, and had to */
+    struct cs_page_stream *streams; /* [cores][given.streams] */
+    uint32_t cores;
+};
+void cs_prefetch_free(struct cachesim *);
+void cs_prefetch_reset(struct cachesim *);
+int cs_prefetch_grow(struct cachesim *, uint32_t labels); /* the tables by label */
+/* The core has asked for a line that level 1 lacked; whether level 2 did too. */
+void cs_prefetch_ask(struct cachesim *, uint32_t line, uint32_t store, uint32_t missed);
+/* A line is read from memory; whether it was prefetched, so that it will turn out later what for. */
+int cs_prefetch_read(struct cachesim *, uint32_t line, struct cachesim_traffic *, uint32_t kept);
 
 /* evade.c: lines that may be written whole */
 int cs_evade_meets(struct cachesim *, uint32_t line, uint32_t store); /* level 1 lacks it; 1 if the access is done with */
 void cs_evade_open(struct cachesim *, uint32_t line, uint32_t kept);
 void cs_evade_close_line(struct cachesim *, uint32_t line); /* of any core */
 void cs_evade_drain(struct cachesim *);
+int cs_evade_has(const struct cachesim *, uint32_t line); /* any core */
 
 /* Somebody wants to know the traffic: what waits for its line to be whole waits no longer. */
 static inline void cs_settle(struct cachesim *sim)
@@ -470,11 +492,11 @@ static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
     return kept;
 }
 
-static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, uint32_t line, uint32_t store, uint32_t kept)
+/* A line has been read because the core asked for it. */
+static inline void cs_read_for(struct cachesim *sim, struct cachesim_traffic *traffic, struct cs_page *page, uint32_t line,
+                               uint32_t store, uint32_t kept)
 {
-    struct cachesim_traffic *traffic = &cs_traffic(sim, page, line)->count;
     uint64_t bit = UINT64_C(1) << cs_in_page(sim, line);
-    traffic->read_lines++;
     traffic->write_allocate_lines += store;
     if (page->read & bit) {
         traffic->again_capacity_lines += !kept;
@@ -483,8 +505,17 @@ static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, ui
         page->read |= bit;
         page->read_for_store |= store ? bit : 0;
     }
+}
+
+static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, uint32_t line, uint32_t store, uint32_t kept)
+{
+    struct cachesim_traffic *traffic = &cs_traffic(sim, page, line)->count;
+    traffic->read_lines++;
     if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_read(sim);
+    if (__builtin_expect(sim->prefetch != NULL, 0) && cs_prefetch_read(sim, line, traffic, kept))
+        return;
+    cs_read_for(sim, traffic, page, line, store, kept);
 }
 
 static inline void cs_memory_write(struct cachesim *sim, uint32_t line)

@@ -106,6 +106,24 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
     return 0;
 }
 
+#if K == 1
+/* A prefetcher wants a line in level 2. */
+static NOINLINE void prefetch(struct cachesim *sim, uint32_t line)
+{
+    struct cs_page *page = cs_page_of(sim, line);
+    uint32_t *tags = tags_of(sim, 1, page, line);
+    if (set_find(tags_of(sim, 0, page, line), BLOCKS(0), line) >= 0 || set_find(tags, BLOCKS(1), line) >= 0 ||
+        (cs_others(sim, page) && cs_held_elsewhere(sim, line)) || (sim->combiners && cs_combine_has(sim, line)) ||
+        (sim->trackers && cs_evade_has(sim, line)))
+        return;
+    sim->prefetch->asked++;
+    sim->prefetch->at_work = 1;
+    uint32_t dirty = fetch_2(sim, line, page, 0);
+    sim->prefetch->at_work = 0;
+    HERE(insert_call)(sim, tags, line | dirty);
+}
+#endif
+
 /* A line comes up to the core without having been fetched: the levels that misses fill take it in, the last one first. */
 static INLINE void HERE(admit)(struct cachesim *sim, uint32_t line, const struct cs_page *page)
 {

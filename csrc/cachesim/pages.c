@@ -71,7 +71,8 @@ static int room_for(struct cachesim *sim, uint64_t need)
     if (!table)
         return -1;
     sim->last_asked = table;
-    if (cs_cores_grow(sim, (uint32_t)room) || (sim->origins && cs_origins_grow(sim, (uint32_t)room)))
+    if (cs_cores_grow(sim, (uint32_t)room) || (sim->origins && cs_origins_grow(sim, (uint32_t)room)) ||
+        (sim->prefetch && cs_prefetch_grow(sim, (uint32_t)room)))
         return -1;
     sim->label_room = (uint32_t)room;
     return 0;
@@ -436,6 +437,8 @@ static void add_distinct(const struct cachesim *sim, uint32_t label, int32_t arr
     traffic->unique_read_lines += ones(page->read & lines);
     traffic->unique_write_lines += ones(page->written & lines);
     traffic->unique_write_allocate_lines += ones(page->read_for_store & lines);
+    if (sim->prefetch)
+        traffic->prefetched_unused_lines += ones(sim->prefetch->waiting[label] & lines);
     traffic->loaded_lines += ones(page->loaded & lines);
     traffic->stored_lines += ones(page->stored & lines);
     if ((page->loaded | page->stored) & lines)

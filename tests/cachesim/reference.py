@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from counteroof.machine.model import Prefetch
+
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE, FENCE = range(7)
 COMBINERS = 10
 TRACKERS = 10
@@ -58,6 +60,16 @@ class Level:
 
 
 @dataclass
+class PageStream:
+    """Of a page: the last line asked for, the step to it, how often that came, how far ahead lines came."""
+
+    last: int
+    step: int = 0
+    times: int = 0
+    ahead: int = 0
+
+
+@dataclass
 class Tracker:
     """A line that a store missed and that was not read yet."""
 
@@ -75,7 +87,16 @@ class Hierarchy:
         evaded: int = 0,
         masked: bool = False,
         draw: Callable[[], int] | None = None,
+        prefetch: Prefetch | None = None,
     ) -> None:
+        self.prefetch = prefetch or Prefetch()
+        self.streams: dict[int, PageStream] = {}  # by page; last asked for last
+        self.prefetching = False
+        self.prefetches = 0  # lines that level 2 had to get
+        self.waiting: set[int] = set()  # prefetched from memory, not asked for yet
+        self.prefetched: Counter[int] = Counter()
+        self.unused: Counter[int] = Counter()
+        self.useful: Counter[int] = Counter()  # reads that were of use
         self.evaded = evaded  # of 65536 lines written whole
         self.masked = masked
         self.draw = draw
@@ -111,10 +132,14 @@ class Hierarchy:
             self.reads_by,
             self.writes_by,
             self.evaded_lines,
+            self.prefetched,
+            self.unused,
+            self.useful,
         ):
             counter.clear()
-        for lines in (self.read_for_store, self.loaded, self.stored):
+        for lines in (self.read_for_store, self.loaded, self.stored, self.waiting):
             lines.clear()
+        self.prefetches = 0
         self.non_temporal = self.partial = 0
 
     # ---- accesses
@@ -175,10 +200,60 @@ class Hierarchy:
             self.trackers[line] = Tracker(set(), self.origin)
             self.track(line, written)
             return
+        missed = len(self.levels) > 1 and not self.levels[1].find(line)
         dirty = self.fetch(1, line, store)
         if store and not dirty:
             self.dirtied(line)
         self.take_in(0, line, dirty or store)
+        if self.prefetch.adjacent or self.prefetch.stream:
+            self.tell_prefetchers(line, store, missed)
+
+    def tell_prefetchers(self, line: int, store: bool, missed: bool) -> None:
+        if line in self.waiting:
+            self.waiting.discard(line)
+            self.of_use(line, store)
+        if self.prefetch.adjacent and missed:
+            self.bring(line ^ 1)
+        if self.prefetch.stream:
+            self.follow(line)
+
+    def follow(self, line: int) -> None:
+        lines = 4096 // self.line_bytes
+        page, at = divmod(line, lines)
+        if page not in self.streams:
+            if len(self.streams) == self.prefetch.streams:
+                del self.streams[next(iter(self.streams))]
+            self.streams[page] = PageStream(at)
+            return
+        stream = self.streams[page] = self.streams.pop(page)
+        step, stream.last = at - stream.last, at
+        if step == 0:
+            return
+        if step != stream.step:
+            stream.step, stream.times, stream.ahead = step, 1, 0
+            return
+        stream.times += 1
+        stream.ahead = max(stream.ahead - 1, 0)
+        for _ in range(self.prefetch.degree):
+            following = at + (stream.ahead + 1) * step
+            if stream.ahead == self.prefetch.distance or not 0 <= following < lines:
+                return
+            stream.ahead += 1
+            self.bring(page * lines + following)
+
+    def bring(self, line: int) -> None:
+        """Take a line into level 2."""
+        if (
+            any(level.find(line) for level in self.levels[:2])
+            or line in self.trackers
+            or line in self.combiners
+        ):
+            return
+        self.prefetches += 1
+        self.prefetching = True
+        dirty = self.fetch(2, line, False)
+        self.prefetching = False
+        self.take_in(1, line, dirty)
 
     def track(self, line: int, written: set[int]) -> None:
         tracker = self.trackers.pop(line)
@@ -226,10 +301,22 @@ class Hierarchy:
         return False
 
     def read(self, line: int, store: bool) -> None:
-        if store and line not in self.reads:
-            self.read_for_store.add(line)
         self.reads[line] += 1
         self.reads_by[self.origin] += 1
+        if line in self.waiting:  # it has left unused
+            self.unused[line] += 1
+            self.waiting.discard(line)
+        if self.prefetching:
+            self.prefetched[line] += 1
+            self.waiting.add(line)
+        else:
+            self.of_use(line, store)
+
+    def of_use(self, line: int, store: bool) -> None:
+        """The core asked for a line that was read."""
+        if store and line not in self.useful:
+            self.read_for_store.add(line)
+        self.useful[line] += 1
         if store:
             self.write_allocates[line] += 1
 

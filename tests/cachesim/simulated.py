@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from counteroof.cachesim.model import SEED, CacheModel
-from counteroof.machine.model import CacheLevel, Fill, Policy, Stores
+from counteroof.machine.model import CacheLevel, Fill, Policy, Prefetch, Stores
 from counteroof.machine.replacement import POLICIES
 from counteroof.native import ffi, lib
 
@@ -54,7 +54,11 @@ def physical_line(model: CacheModel, address: int) -> int:
     return int(lib.cachesim_physical_line(model.pointer, address))
 
 
-def reference_for(model: CacheModel, stores: Stores = Stores()) -> Hierarchy:  # noqa: B008
+def reference_for(
+    model: CacheModel,
+    stores: Stores = Stores(),  # noqa: B008
+    prefetch: Prefetch = Prefetch(),  # noqa: B008
+) -> Hierarchy:
     """A reference hierarchy of the same geometry that asks ``model`` where lines go; run the model first."""
 
     def level(number: int) -> Level:
@@ -76,6 +80,7 @@ def reference_for(model: CacheModel, stores: Stores = Stores()) -> Hierarchy:  #
         evaded=round(stores.evaded * 65536),
         masked=stores.partial == "masked",
         draw=replacement.Generator(SEED + 256).draw,
+        prefetch=prefetch,
     )
 
 
@@ -83,7 +88,7 @@ def reference_for(model: CacheModel, stores: Stores = Stores()) -> Hierarchy:  #
 class Snapshot:
     """Everything two runs must agree on."""
 
-    levels: tuple[tuple[int, int, int], ...]  # hits, misses, lines down
+    levels: tuple[tuple[int, int, int, int], ...]  # hits, misses, lines up, lines down
     reads: int
     writes: int
     write_allocates: int
@@ -91,6 +96,8 @@ class Snapshot:
     non_temporal: int
     partial: int
     evaded: int
+    prefetched: int
+    unused: int
     contents: list[list[list[tuple[int, bool]]]]
 
 
@@ -99,7 +106,10 @@ def snapshot(model: CacheModel) -> Snapshot:
     lib.cachesim_totals(model.pointer, totals)
     memory = totals.memory
     return Snapshot(
-        tuple((level.hits, level.misses, level.down_lines) for level in totals.level[0 : totals.levels]),
+        tuple(
+            (level.hits, level.misses, level.up_lines, level.down_lines)
+            for level in totals.level[0 : totals.levels]
+        ),
         memory.read_lines,
         memory.write_lines,
         memory.write_allocate_lines,
@@ -113,6 +123,8 @@ def snapshot(model: CacheModel) -> Snapshot:
         totals.non_temporal_lines,
         totals.partial_lines,
         memory.evaded_lines,
+        memory.prefetched_lines,
+        memory.prefetched_unused_lines,
         all_contents(model),
     )
 
@@ -127,12 +139,20 @@ def _drawn(level: Level, number: int) -> list[tuple[int, bool]]:
 def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
     reference.drain()
     return Snapshot(
-        tuple((level.hits, level.misses, level.down) for level in reference.levels),
+        tuple(
+            (
+                level.hits,
+                level.misses,
+                level.misses - reference.evaded_lines.total() + (reference.prefetches if number == 1 else 0),
+                level.down,
+            )
+            for number, level in enumerate(reference.levels)
+        ),
         reference.reads.total(),
         reference.writes.total(),
         reference.write_allocates.total(),
         (
-            len(reference.reads),
+            len(reference.useful),
             len(reference.writes),
             len(reference.read_for_store),
             len(reference.loaded),
@@ -141,6 +161,8 @@ def reference_snapshot(reference: Hierarchy, sets: Sequence[int]) -> Snapshot:
         reference.non_temporal,
         reference.partial,
         reference.evaded_lines.total(),
+        reference.prefetched.total(),
+        reference.unused.total() + len(reference.waiting),
         [
             [_drawn(level, number) for number in range(count)]
             for level, count in zip(reference.levels, sets, strict=True)

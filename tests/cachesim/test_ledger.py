@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from counteroof import reconcile
 from counteroof.cachesim.model import CacheModel
 from counteroof.count.base import unavailable
-from counteroof.machine.model import CacheLevel, Stores
+from counteroof.machine.model import CacheLevel, Prefetch, Stores
 from tests.factories import measurement
 
-from .test_reference import BASE, accesses, hierarchies, stores
+from .test_reference import BASE, accesses, hierarchies, prefetchers, stores
 
 NEGATIVE = {reconcile.STAYED, reconcile.UNTOUCHED, reconcile.NOT_MOVED}
 
@@ -29,6 +29,7 @@ def lines_of(model: CacheModel, declared: int) -> tuple[reconcile.LedgerLine, ..
 @given(
     levels=hierarchies(),
     stores=stores,
+    prefetch=prefetchers,
     first=accesses,
     second=accesses,
     arrays=st.lists(st.tuples(st.integers(0, 4 * 4096), st.integers(1, 2 * 4096)), min_size=1, max_size=3),
@@ -38,12 +39,13 @@ def lines_of(model: CacheModel, declared: int) -> tuple[reconcile.LedgerLine, ..
 def test_random_accesses_make_a_ledger_that_adds_up(
     levels: list[CacheLevel],
     stores: Stores,
+    prefetch: Prefetch,
     first: list[Any],
     second: list[Any],
     arrays: list[tuple[int, int]],
     declared: int,
 ) -> None:
-    model = CacheModel(levels, stores=stores)
+    model = CacheModel(levels, stores=stores, prefetch=prefetch if len(levels) > 1 else Prefetch())
     for number, (start, size) in enumerate(arrays):
         model.add_array(f"array {number}", BASE + start, size)
     for trace in (first, second):

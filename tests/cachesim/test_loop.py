@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel, Kind
-from counteroof.machine.model import CacheLevel, Stores
+from counteroof.machine.model import CacheLevel, Prefetch, Stores
 
 from .simulated import cache, snapshot, use_vectors
-from .test_reference import BASE, hierarchies, stores
+from .test_reference import BASE, hierarchies, prefetchers, stores
 
 MIDDLE = BASE + 8 * 4096
 
@@ -36,8 +36,9 @@ def compare(
     width: int | None,
     loops: list[tuple[list[Any], int]],
     stores: Stores = Stores(),  # noqa: B008
+    prefetch: Prefetch = Prefetch(),  # noqa: B008
 ) -> None:
-    fast, slow = CacheModel(levels, stores=stores), CacheModel(levels, stores=stores)
+    fast, slow = (CacheModel(levels, stores=stores, prefetch=prefetch) for _ in range(2))
     if width is not None and not use_vectors(fast, width):
         pytest.skip("this processor does not have these vectors")
     for streams_of_loop, count in loops:
@@ -54,10 +55,12 @@ loops = st.lists(
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
-@given(levels=hierarchies(), loops=loops, stores=stores)
+@given(levels=hierarchies(), loops=loops, stores=stores, prefetch=prefetchers)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_loop_equals_one_by_one(width: int, levels: list[CacheLevel], loops: Any, stores: Stores) -> None:
-    compare(levels, width, loops, stores)
+def test_loop_equals_one_by_one(
+    width: int, levels: list[CacheLevel], loops: Any, stores: Stores, prefetch: Prefetch
+) -> None:
+    compare(levels, width, loops, stores, prefetch if len(levels) > 1 else Prefetch())
 
 
 COMMON = [cache("L1", 8, 4), cache("L2", 16, 8, "inclusive"), cache("L3", 24, 16, "victim", hashed=True)]

@@ -9,19 +9,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel, Kind
-from counteroof.machine.model import CacheLevel, Stores
+from counteroof.machine.model import CacheLevel, Prefetch, Stores
 
 from .simulated import cache, reference_for
 from .test_loop import MIDDLE, loops
-from .test_reference import BASE, accesses, hierarchies, stores
+from .test_reference import BASE, accesses, hierarchies, prefetchers, stores
 
 LINE = 64
 A, B = 7, 5000
 """Two numbers, far apart."""
 
 
-def tracing(levels: list[CacheLevel], stores: Stores = Stores()) -> CacheModel:  # noqa: B008
-    model = CacheModel(levels, stores=stores)
+def tracing(
+    levels: list[CacheLevel],
+    stores: Stores = Stores(),  # noqa: B008
+    prefetch: Prefetch = Prefetch(),  # noqa: B008
+) -> CacheModel:
+    model = CacheModel(levels, stores=stores, prefetch=prefetch)
     model.start_origins()
     return model
 
@@ -111,20 +115,27 @@ def test_lines_dirty_before_the_start_are_number_0() -> None:
 @given(
     levels=hierarchies(),
     stores=stores,
+    prefetch=prefetchers,
     trace=accesses,
     rest=accesses,
     flush=st.sampled_from([None, True, False]),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_numbers_are_the_references_and_add_up(
-    levels: list[CacheLevel], stores: Stores, trace: list[Any], rest: list[Any], flush: bool | None
+    levels: list[CacheLevel],
+    stores: Stores,
+    prefetch: Prefetch,
+    trace: list[Any],
+    rest: list[Any],
+    flush: bool | None,
 ) -> None:
-    model = tracing(levels, stores)
+    prefetch = prefetch if len(levels) > 1 else Prefetch()
+    model = tracing(levels, stores, prefetch)
     for page in range(6):
         model.access(BASE + 4096 * page, 1)  # so that the reference can ask for any line
     model.flush(count_writebacks=False)
     model.reset()
-    reference = reference_for(model, stores)
+    reference = reference_for(model, stores, prefetch)
     for part in (trace, rest):
         for number, (page, offset, nbytes, kind) in enumerate(part, 1):
             model.set_origin(number)

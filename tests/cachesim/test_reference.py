@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counteroof.cachesim.model import CacheModel
-from counteroof.machine.model import CacheLevel, Policy, Stores
+from counteroof.machine.model import CacheLevel, Policy, Prefetch, Stores
 from counteroof.native import lib
 
 from .simulated import cache, reference_for, reference_snapshot, snapshot, use_vectors
@@ -99,6 +99,15 @@ stores = st.sampled_from(
 )
 """What stores cost: as on most processors, or with lines spared the read that are written whole."""
 
+prefetchers = st.sampled_from(
+    [
+        Prefetch(),
+        Prefetch(adjacent=True),
+        Prefetch(stream=True, distance=4, degree=2, streams=2),
+        Prefetch(adjacent=True, stream=True, distance=20, degree=3, streams=1),
+    ]
+)
+
 accesses = st.lists(
     st.tuples(
         st.integers(0, 3),  # page
@@ -115,6 +124,7 @@ accesses = st.lists(
 @given(
     levels=hierarchies(),
     stores=stores,
+    prefetch=prefetchers,
     first=accesses,
     second=accesses,
     flush=st.sampled_from([None, True, False]),
@@ -124,11 +134,13 @@ def test_model_equals_the_reference_on_random_traces(
     width: int,
     levels: list[CacheLevel],
     stores: Stores,
+    prefetch: Prefetch,
     first: list[Any],
     second: list[Any],
     flush: bool | None,
 ) -> None:
-    model = CacheModel(levels, stores=stores)
+    prefetch = prefetch if len(levels) > 1 else Prefetch()
+    model = CacheModel(levels, stores=stores, prefetch=prefetch)
     if not use_vectors(model, width):
         pytest.skip("this processor does not have these vectors")
     sets = [lib.cachesim_sets(model.pointer, number) for number in range(len(levels))]
@@ -136,7 +148,7 @@ def test_model_equals_the_reference_on_random_traces(
         model.access(BASE + 4096 * page, 1)  # so that the reference can ask for any line
     model.flush(count_writebacks=False)
     model.reset()
-    reference = reference_for(model, stores)
+    reference = reference_for(model, stores, prefetch)
 
     for trace in (first, second):
         columns = np.array(

@@ -172,6 +172,25 @@ def test_options_reach_what_is_measured(spec: str, measured: Install, tmp_path: 
     ]
 
 
+def test_prefetchers_are_switched_on_for_the_machine(spec: str, measured: Install, tmp_path: Path) -> None:
+    asked = measured(factories.result())
+    for text, pairs, streams in (
+        ("adjacent", True, False),
+        ("stream,adjacent", True, True),
+        ("none", False, False),
+    ):
+        assert main(["run", spec, "--out", str(tmp_path), "--prefetch", text]) == DONE
+        prefetch = asked[-1]["machine"].prefetch
+        assert (prefetch.adjacent, prefetch.stream) == (pairs, streams)
+
+
+def test_a_prefetcher_nobody_knows_is_bad_input(spec: str, measured: Install, capsys: Captured) -> None:
+    asked = measured(factories.result())
+    assert main(["run", spec, "--prefetch", "stride"]) == BAD_INPUT
+    assert "unknown prefetcher 'stride'; expected none, or of adjacent, stream" in capsys.readouterr().err
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

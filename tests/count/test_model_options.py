@@ -10,15 +10,16 @@ import pytest
 
 from counteroof import reconcile
 from counteroof.cachesim.model import CacheModel
-from counteroof.cachesim.options import ModelOptions
+from counteroof.cachesim.options import ModelOptions, prefetchers, with_prefetchers
 from counteroof.count import instrument
 from counteroof.count.base import Frames
 from counteroof.errors import BadInput
-from counteroof.machine.model import Tlb
+from counteroof.machine.model import Prefetch, Tlb
 from counteroof.machine.topology import detect
-from counteroof.reconcile import LedgerLine, ledger
+from counteroof.reconcile import OTHER, PREFETCHED, LedgerLine, check, ledger
 from counteroof.run import frames as run_frames
 from counteroof.run.arrays import Span
+from tests import factories
 from tests.cachesim.simulated import cache, physical_line
 
 from .test_instrument import SMALL, N, counted, named
@@ -130,3 +131,43 @@ def test_reuse_distances_of_a_counted_kernel_are_those_of_its_loops() -> None:
         assert len(one.reuse.counts) == far + 1
         assert sum(one.reuse.counts[3:far]) <= 0.01 * lines
     assert counted(case).arrays[0].reuse is None
+
+
+def test_prefetchers_are_named() -> None:
+    assert prefetchers("adjacent") == Prefetch(adjacent=True)
+    assert prefetchers("adjacent, stream") == Prefetch(adjacent=True, stream=True)
+    assert prefetchers("none") == Prefetch()
+    for text in ("stride", "adjacent,none", ""):
+        with pytest.raises(BadInput, match=r"unknown prefetcher '.*'; expected none, or of adjacent, stream"):
+            prefetchers(text)
+
+
+def test_prefetchers_need_a_second_level() -> None:
+    machine = factories.machine()
+    alone = replace(machine, caches=machine.caches[:1])
+    assert with_prefetchers(machine, Prefetch(stream=True)).prefetch.stream
+    assert not with_prefetchers(alone, Prefetch()).prefetch.on
+    with pytest.raises(BadInput, match="the machine has one level alone"):
+        with_prefetchers(alone, Prefetch(adjacent=True))
+
+
+def test_a_kernel_counted_with_prefetchers_says_what_they_brought_for_nobody() -> None:
+    """Of a table that is read in random order, the other line of a pair has left when it is asked for."""
+    (case,) = named("gather").cases(overrides={"n": N})
+    machine = replace(detect(), caches=SMALL)
+    off = counted(case, machine=machine)
+    on = counted(case, machine=replace(machine, prefetch=Prefetch(adjacent=True)))
+    assert not any("prefetch" in note for note in off.notes)
+    assert "hardware prefetch into L2 modelled: the other line of each aligned pair" in on.notes
+    assert sum(one.prefetched_bytes or 0 for one in off.arrays) == 0
+    wasted = {one.name: one.prefetched_unused_bytes or 0 for one in on.arrays}
+    assert off.dram_read_bytes.value is not None
+    assert on.dram_read_bytes.value is not None
+    assert on.dram_read_bytes.value > 1.3 * off.dram_read_bytes.value
+    assert wasted["table"] > 0.9 * sum(wasted.values())
+    assert wasted["table"] > 0.2 * on.dram_read_bytes.value
+    lines = ledger(None, on)
+    assert check(lines) is None
+    assert {line.array: line.bytes for line in lines if line.cause == PREFETCHED} == {
+        name: size for name, size in wasted.items() if size and name != OTHER
+    }

@@ -9,7 +9,7 @@ import pytest
 
 from counteroof.errors import BadInput, MachineFileError
 from counteroof.machine import file, replacement, store
-from counteroof.machine.model import Machine, Stores, Tlb
+from counteroof.machine.model import Machine, Prefetch, Stores, Tlb
 from tests import factories
 
 SKYLAKE = """
@@ -251,3 +251,30 @@ def test_mistakes_in_tlbs_are_told(tmp_path: Path) -> None:
     assert "tlb[2].pages: found level 1 has more than one TLB for pages of 4 KiB" in twice
     odd = mistakes(tmp_path, SKYLAKE + TLBS.replace("ways = 12", "ways = 13"))
     assert "tlb[1]: found 1536 entries of a TLB are not a whole number of sets of 13 ways" in odd
+
+
+def test_prefetchers_are_off_unless_the_file_has_them(tmp_path: Path) -> None:
+    assert load(tmp_path, SKYLAKE).prefetch == Prefetch()
+    table = "[prefetch]\nadjacent = true\nstream = true\ndistance = 8\ndegree = 1\nstreams = 16\n"
+    found = load(tmp_path, SKYLAKE + table)
+    assert found.prefetch == Prefetch(True, True, 8, 1, 16)
+    kept = tmp_path / "kept.json"
+    store.save(found, kept)
+    assert file.load(kept).prefetch == found.prefetch
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("adjacent = 1", "prefetch.adjacent: found 1"),
+        ("stride = true", "prefetch.stride"),
+        ("stream = true\ndistance = 0", "distance 0 is not a number of 1 to 4096"),
+    ],
+)
+def test_mistakes_about_prefetchers(tmp_path: Path, table: str, message: str) -> None:
+    assert message in mistakes(tmp_path, f"{SKYLAKE}[prefetch]\n{table}\n")
+
+
+def test_prefetchers_need_a_second_level(tmp_path: Path) -> None:
+    alone = "[[cache]]\nlevel = 1\nsize = '32 KiB'\nways = 8\n[prefetch]\nstream = true\n"
+    assert "prefetch: found one cache alone; expected two or more" in mistakes(tmp_path, alone)
