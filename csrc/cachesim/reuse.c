@@ -156,9 +156,12 @@ static int renumber(struct cs_reuse *r, uint32_t line_count)
 
 static void forget(struct cs_reuse *r, uint32_t line_count)
 {
-    memset(r->time, 0, line_count * sizeof *r->time);
-    memset(r->bit, 0, r->room / 64 * sizeof *r->bit);
-    memset(r->tree, 0, ((r->room >> BLOCK_BITS) + 1) * sizeof *r->tree);
+    if (r->time) /* tables come with the first line */
+        memset(r->time, 0, line_count * sizeof *r->time);
+    if (r->room) {
+        memset(r->bit, 0, r->room / 64 * sizeof *r->bit);
+        memset(r->tree, 0, ((r->room >> BLOCK_BITS) + 1) * sizeof *r->tree);
+    }
     r->now = 1;
     r->lines = r->recents = 0;
 }
