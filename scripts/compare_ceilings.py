@@ -275,6 +275,13 @@ def main() -> int:
         help="run everything before all other processes, as root: then those disturb nobody, and wait",
     )
     parser.add_argument("--levels", nargs="*", choices=(*LEVELS, "compute"), default=(*LEVELS, "compute"))
+    parser.add_argument(
+        "--peers",
+        nargs="+",
+        choices=("likwid", "carm"),
+        default=("likwid", "carm"),
+        help="carm-roofline takes a minute for DRAM",
+    )
     parser.add_argument("--file", type=Path, help="keep what is found here, and add to what is there")
     parser.add_argument("--isas", nargs="+", choices=tuple(CARM_ISA), default=tuple(CARM_ISA))
     arguments = parser.parse_args()
@@ -289,7 +296,7 @@ def main() -> int:
     }
     kept = load(arguments.file)
     known: set[str] = set()
-    if shutil.which("likwid-bench"):
+    if "likwid" in arguments.peers and shutil.which("likwid-bench"):
         listing = subprocess.run(["likwid-bench", "-a"], capture_output=True, text=True, check=True).stdout
         known = {line.partition(" ")[0] for line in listing.splitlines()}
     try:
@@ -304,7 +311,8 @@ def main() -> int:
                     for row in table.values():
                         measure_ours(team, row)
                         measure_likwid(row, known, cpus, arguments.seconds)
-                measure_carm(table, levels, isas, threads, arguments.seconds)
+                if "carm" in arguments.peers:
+                    measure_carm(table, levels, isas, threads, arguments.seconds)
             print(f"repeat {repeat + 1} of {arguments.repeats} done", file=sys.stderr)
             if arguments.file is not None:
                 kept = add(kept, tables.values())

@@ -1,5 +1,5 @@
 /* The first program of an emulated Arm machine with a working PMU: it runs csrc/perf there and prints what it saw, one
- * "name = value" a line, for test_perf_on_a_pmu.py to judge. Linked statically with csrc/perf, csrc/regions and csrc/run/call.c.
+ * "name = value" a line, for test_perf_on_a_pmu.py to judge. Linked statically with csrc/perf, csrc/ceilings, csrc/machine, csrc/regions and csrc/run/call.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "ceilings/ceilings.h"
 #include "perf/perf.h"
 #include "regions/regions.h"
 #include "run/run.h"
@@ -329,6 +330,20 @@ static void regions_of_a_program(void)
     close_all();
 }
 
+static void clock_of_a_ceiling(void)
+{
+    enum { SAMPLES = 3, THREADS = 2 };
+    int32_t cpus[THREADS] = {0, 1};
+    double seconds[SAMPLES], busy[SAMPLES], hertz[SAMPLES * THREADS];
+    uint64_t iterations[SAMPLES];
+    struct ceilings_result result = {.seconds = seconds, .iterations = iterations, .busy = busy, .counted_hz = hertz};
+    struct ceilings_job job = {.threads = THREADS, .cpus = cpus, .samples = SAMPLES, .warmups = 1, .iterations = 20000};
+    while (strcmp(ceilings_loop(job.loop)->mix, "ADD")) job.loop++;
+    say("status of a ceiling", ceilings_run(&job, &result));
+    say("cycles of a ceiling not counted", result.uncounted);
+    for (int i = 0; i < SAMPLES * THREADS; i++) say("clock of a ceiling", hertz[i] > 0 ? (long long)hertz[i] : -1);
+}
+
 int main(void)
 {
     mkdir("/proc", 0755);
@@ -348,6 +363,7 @@ int main(void)
     refusals();
     own_counters_read_directly();
     regions_of_a_program();
+    clock_of_a_ceiling();
     say("done", 1);
     sync();
     reboot(RB_POWER_OFF);
