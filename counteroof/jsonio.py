@@ -256,6 +256,9 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
+_EXPECTED = "expected a file of JSON that counteroof wrote, or the folder with it"
+
+
 def read_file(path: Path, what: str) -> object:
     """Return the content of a JSON file.
 
@@ -271,12 +274,15 @@ def read_file(path: Path, what: str) -> object:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise BadInput(f"{what} {path} cannot be read: {reason}") from error
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"found a byte that is not UTF-8 at offset {error.start}"
+        else:
+            reason = error.strerror or str(error)
+        raise BadInput(f"{what} {path} cannot be read: {reason}; {_EXPECTED}") from error
     try:
         return json.loads(text, parse_constant=refuse, parse_float=_parse_float, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{what} {path} is not JSON: {error}") from error
+        raise BadInput(f"{what} {path} is not JSON: {error}; {_EXPECTED}") from error
 
 
 def _parse_int(text: str) -> int:

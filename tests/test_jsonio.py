@@ -119,3 +119,24 @@ def test_a_written_file_has_ordinary_permissions(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.touch()
     assert path.stat().st_mode == other.stat().st_mode
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (None, "No such file"),
+        (b"\x7fELF\xff", "a byte that is not UTF-8 at offset 4"),
+        (b"[1", "is not JSON"),
+    ],
+)
+def test_a_file_that_is_none_of_ours_is_refused_with_what_was_expected(
+    tmp_path: Path, content: bytes | None, found: str
+) -> None:
+    path = tmp_path / "given"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(BadInput) as caught:
+        jsonio.read_file(path, "results file")
+    assert found in str(caught.value)
+    assert "expected a file of JSON that counteroof wrote" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -309,6 +309,7 @@ def _measurement(
                 f"{c.name} {c.bytes} B {c.ways}-way {c.fill} {replacement.text(c.policy)}"
                 for c in machine.caches
             )
+            + _assumed(machine)
         )
         notes += _stores(machine.stores, seen.totals)
         notes += _prefetch(machine.prefetch)
@@ -372,6 +373,16 @@ def _prefetch(prefetch: Prefetch) -> list[str]:
             f" {prefetch.degree} at a time, {prefetch.streams} pages"
         )
     return [f"hardware prefetch into L2 modelled: {' and '.join(said)}"] if said else []
+
+
+def _assumed(machine: Machine) -> str:
+    """Return what else the model takes for granted: its parts, its seed, where its caches come from."""
+    from ..cachesim.model import SEED, parts_of
+
+    parts = parts_of(machine.caches)
+    sources = "; ".join(dict.fromkeys(cache.source for cache in machine.caches))
+    together = "in one piece" if parts == 1 else f"in {parts} parts, for lines of even and of odd number"
+    return f"; {together}; random choices from seed {SEED}; caches as told by {sources}"
 
 
 def _false_sharing(arrays: tuple[FalseSharing, ...]) -> list[str]:

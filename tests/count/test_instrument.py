@@ -332,3 +332,11 @@ def test_gathers_are_told_apart(tmp_path: Path) -> None:
     assert mix.accesses == pytest.approx(4000 + 2 * 1000, abs=5)
     assert strides(measurement, "table")[-1].stride is None
     assert strides(measurement, "table")[-1].share > 0.9
+
+
+def test_the_result_says_what_the_cache_model_takes_for_granted() -> None:
+    (case,) = named("triad").cases(size="small")
+    (note,) = [one for one in counted(case).notes if one.startswith("caches modelled")]
+    assert "random choices from seed 20260000" in note
+    assert "in 2 parts, for lines of even and of odd number" in note or "in one piece" in note
+    assert "caches as told by " in note
