@@ -379,7 +379,7 @@ def _assumed(machine: Machine) -> str:
     """Return what else the model takes for granted: its parts, its seed, where its caches come from."""
     from ..cachesim.model import SEED, parts_of
 
-    parts = parts_of(machine.caches)
+    parts = parts_of(machine.caches, machine.prefetch)
     sources = "; ".join(dict.fromkeys(cache.source for cache in machine.caches))
     together = "in one piece" if parts == 1 else f"in {parts} parts, for lines of even and of odd number"
     return f"; {together}; random choices from seed {SEED}; caches as told by {sources}"
