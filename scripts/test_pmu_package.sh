@@ -87,12 +87,24 @@ level = 2
 size = "1 MiB"
 ways = 8
 END_OF_FILE
-# The emulated PMU has no FLOP event: instructions stand for FLOPs, to see the way from an event to the result.
+# The emulated PMU has no FLOP event: instructions stand for FLOPs, to see the way from an event to the result. They are
+# asked for more often than there are counters, to see that they are counted in passes.
 cat >"$image/events.toml" <<'END_OF_FILE'
 family = "emulated"
 [set.instructions_as_flops]
 confidence = "an event that the emulator has"
-events = [{ name = "INST_RETIRED", event = 0x08, precision = "f64", weight = 1 }]
+events = [
+    { name = "INST_RETIRED", event = 0x08, precision = "f64", weight = 1 },
+    { name = "INST_RETIRED_1", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_2", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_3", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_4", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_5", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_6", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_7", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_8", event = 0x08, precision = "f32", weight = 1 },
+    { name = "INST_RETIRED_9", event = 0x08, precision = "f32", weight = 1 },
+]
 [processor.emulated]
 title = "QEMU's -cpu max"
 match = { architecture = "aarch64" }

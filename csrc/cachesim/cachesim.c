@@ -70,9 +70,10 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
     if (!count || count > CS_MAX_LEVELS || (line_bytes != 64 && line_bytes != 128 && line_bytes != 256) ||
         levels[0].fill != CS_NON_INCLUSIVE)
         return NULL;
-    struct cachesim *sim = calloc(1, sizeof *sim);
+    struct cachesim *sim = aligned_alloc(64, sizeof *sim);
     if (!sim)
         return NULL;
+    memset(sim, 0, sizeof *sim);
     sim->levels = count;
     sim->line_bits = (uint32_t)__builtin_ctz(line_bytes);
     sim->page_line_bits = CS_PAGE_BITS - sim->line_bits;
@@ -82,12 +83,15 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
     sim->random = seed + CS_MAX_LEVELS * (UINT64_C(64) + part); /* the levels have the numbers before */
     int failed = part_bits && line_bytes != 64;
     for (uint32_t k = 0; k < count; k++) {
+        sim->level[k].part_bits = part_bits;
+        sim->level[k].part = part;
         failed |= level_init(&sim->level[k], &levels[k], sim->line_bits, seed + k + CS_MAX_LEVELS * part) ||
                   sim->level[k].unit_bits < part_bits;
         sim->level[k].apart = k && levels[k].fill == CS_VICTIM && (k == 1 || levels[k - 1].fill == CS_INCLUSIVE);
         if (!levels[k].shared && sim->private_levels == k)
             sim->private_levels++;
     }
+    sim->defers = count == 3 && levels[2].fill == CS_VICTIM && levels[1].fill != CS_VICTIM;
     failed = failed || cs_pages_init(sim, seed) || cs_cores_init(sim) || cs_recency_init(sim);
     for (uint32_t k = sim->private_levels; k < count && !failed; k++)
         failed = cs_policy_allocate(&sim->level[k], &sim->level[k].tags, &sim->level[k].state);
@@ -122,8 +126,10 @@ int cachesim_set_evasion(struct cachesim *sim, uint32_t share)
 {
     if (share > 1u << 16)
         return -1;
-    for (; sim; sim = sim->next)
+    for (; sim; sim = sim->next) {
         sim->evades = share;
+        sim->defers &= !share;
+    }
     return 0;
 }
 
@@ -142,6 +148,32 @@ void cachesim_free(struct cachesim *sim)
     }
 }
 
+/* Gives sets of up to 8 ways room for 8 tags or for 16, in place: memory is there for 16. */
+static void move_sets(uint32_t *tags, size_t sets, uint32_t from_bits, uint32_t to_bits)
+{
+    for (size_t i = 0; i < sets; i++) {
+        size_t set = to_bits < from_bits ? i : sets - 1 - i;
+        uint32_t kept[8];
+        memcpy(kept, tags + (set << from_bits), sizeof kept);
+        memset(tags + (set << to_bits), 0, sizeof *tags << to_bits);
+        memcpy(tags + (set << to_bits), kept, sizeof kept);
+    }
+}
+
+static void lay_out(struct cachesim *sim, uint32_t room_bits)
+{
+    for (uint32_t k = 0; k < 2 && k < sim->levels; k++) {
+        struct cs_level *level = &sim->level[k];
+        if (level->ways > 8 || level->room_bits == room_bits)
+            continue;
+        for (uint32_t core = 0; core < sim->cores && k < sim->private_levels; core++)
+            move_sets(sim->of_core[core].tags[k], cs_policy_sets(level), level->room_bits, room_bits);
+        if (k >= sim->private_levels)
+            move_sets(level->tags, cs_policy_sets(level), level->room_bits, room_bits);
+        level->room_bits = room_bits;
+    }
+}
+
 static void use_vectors(struct cachesim *sim, uint32_t width)
 {
 #if defined(__x86_64__)
@@ -149,8 +181,11 @@ static void use_vectors(struct cachesim *sim, uint32_t width)
                                                             {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
                                                             {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
     int narrow = width == 1 && cs_shape(sim) == 1 && sim->level[0].ways <= 8 && sim->level[1].ways <= 8;
+    lay_out(sim, narrow ? 3 : 4);
     sim->do_ = narrow ? &cs_avx2_narrow : table[width][cs_shape(sim)];
 #else
+    (void)width;
+    lay_out(sim, 4);
     static const struct cs_operations *const table[3] = {&cs_plain, &cs_plain_common, &cs_plain_wide};
     sim->do_ = table[cs_shape(sim)];
 #endif
@@ -169,8 +204,10 @@ int cachesim_use_vectors(struct cachesim *sim, uint32_t width)
     if (width)
         return -1;
 #endif
-    for (; sim; sim = sim->next)
+    for (; sim; sim = sim->next) {
+        cs_serve(sim);
         use_vectors(sim, width);
+    }
     return 0;
 }
 
@@ -220,9 +257,26 @@ int cachesim_part_core(struct cachesim_part *part, uint32_t core)
     return cs_core(of(part), core);
 }
 
+/* Whether a part has to be told of what is others', too. */
+static int sees_all(const struct cachesim *sim)
+{
+    return sim->tlbs || sim->reuse;
+}
+
+struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *part)
+{
+    const struct cachesim *sim = (const struct cachesim *)part;
+    if (sees_all(sim))
+        return (struct cachesim_dealt){sim->line_bits, 0, 0};
+    return (struct cachesim_dealt){sim->line_bits, sim->part_mask, sim->part};
+}
+
 void cachesim_part_requests(struct cachesim_part *part, const struct cachesim_request *requests, uint64_t n)
 {
-    access_all(of(part), requests, n);
+    if (sees_all(of(part)))
+        access_all(of(part), requests, n);
+    else
+        of(part)->do_->own_requests(of(part), requests, n);
 }
 
 void cachesim_part_access(struct cachesim_part *part, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind)
@@ -295,7 +349,7 @@ void cachesim_reset(struct cachesim *sim)
 
 static void empty(struct cachesim *sim, struct cs_level *level, uint32_t count_writebacks)
 {
-    size_t tags = (size_t)level->sets << level->room_bits;
+    size_t tags = (size_t)cs_policy_sets(level) << level->room_bits;
     for (size_t i = 0; count_writebacks && i < tags; i++)
         while (level->tags[i] & CS_DIRTY) /* the ways behind move up */
             sim->do_->remove(sim, level->tags[i] & CS_LINE, 1);
@@ -314,8 +368,7 @@ static void flush_part(struct cachesim *sim, uint32_t count_writebacks)
     cs_core(sim, at_work);
     for (uint32_t k = sim->private_levels; k < sim->levels; k++)
         empty(sim, &sim->level[k], count_writebacks);
-    sim->recency.tail = sim->recency.head;
-    sim->recency.lines = 0;
+    cs_recency_empty(sim);
     cs_origins_clean(sim);
     cs_reuse_forget(sim);
 }
@@ -407,11 +460,12 @@ uint32_t cachesim_sets(const struct cachesim *sim, uint32_t level)
     return sim->level[level].sets;
 }
 
-uint32_t cachesim_contents(const struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
+uint32_t cachesim_contents(struct cachesim *sim, uint32_t level, uint32_t set, uint32_t lines[64])
 {
     while (cs_foreign(sim, set)) /* as with lines */
         sim = sim->next;
-    const uint32_t *tags = sim->level[level].tags + ((size_t)set << sim->level[level].room_bits);
+    cs_serve(sim);
+    const uint32_t *tags = sim->level[level].tags + ((size_t)(set >> sim->part_bits) << sim->level[level].room_bits);
     uint32_t n = 0;
     for (; n < sim->level[level].ways && (tags[n] || sim->level[level].policy); n++)
         lines[n] = tags[n] ? cs_physical(sim, tags[n] & CS_LINE) | (tags[n] & CS_DIRTY) : 0;

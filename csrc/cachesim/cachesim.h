@@ -186,11 +186,16 @@ void cachesim_requests(struct cachesim *, const struct cachesim_request *request
 /*
  * The same for one part, by one thread at a time; the rest of what is here needs all of them at rest. Every part has to be
  * told of every access and core, in one order; it knows its own. origin is the number of the access, or of the first stream.
+ * From requests, those that have nothing of a part's must be left out if they are within a line, except fences.
  */
 struct cachesim_part;
 struct cachesim_part *cachesim_part(struct cachesim *, uint32_t number); /* NULL if there are not so many */
 int cachesim_part_core(struct cachesim_part *, uint32_t core);
 void cachesim_part_access(struct cachesim_part *, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind);
+struct cachesim_dealt {
+    uint32_t line_bits, mask, part; /* lines whose number has the value `part` in these bits */
+};
+struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *);
 void cachesim_part_requests(struct cachesim_part *, const struct cachesim_request *requests, uint64_t n);
 void cachesim_part_loop(struct cachesim_part *, uint32_t origin, uint32_t n, const uint64_t *start, const int64_t *stride,
                         const uint32_t *bytes, const uint32_t *kind, uint64_t count);
@@ -284,7 +289,7 @@ uint32_t cachesim_set_of(const struct cachesim *, uint32_t level, uint32_t line)
 uint32_t cachesim_sets(const struct cachesim *, uint32_t level);
 /* A set's lines: physical line number, with bit 31 for dirty. Most recent first and no more than there are, or, unless it is
    LRU or adaptive, by way, 0 for empty ones. Returns how many. */
-uint32_t cachesim_contents(const struct cachesim *, uint32_t level, uint32_t set, uint32_t lines[64]);
+uint32_t cachesim_contents(struct cachesim *, uint32_t level, uint32_t set, uint32_t lines[64]);
 /* Chooses how sets are compared: 0 plain C, 1 AVX2, 2 AVX-512. The widest possible is the default; -1 if not possible. */
 int cachesim_use_vectors(struct cachesim *, uint32_t width);
 uint32_t cachesim_vectors(const struct cachesim *);

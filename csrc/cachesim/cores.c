@@ -89,7 +89,9 @@ int cs_core(struct cachesim *sim, uint32_t core)
             return -1;
         }
     if (sim->cores > 1) {
+        cs_serve(sim);
         sim->watching = 1;
+        sim->defers = 0;
         for (uint32_t k = 0; k < sim->levels; k++)
             sim->level[k].apart = 0;
     }
@@ -105,7 +107,7 @@ static uint32_t may_have(const struct cs_page *page, uint32_t core)
 static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uint32_t line)
 {
     const struct cs_level *level = &sim->level[k];
-    uint32_t *tags = sim->of_core[core].tags[k] + ((size_t)cs_set(level, cs_physical(sim, line)) << level->room_bits);
+    uint32_t *tags = sim->of_core[core].tags[k] + ((size_t)(cs_set(level, cs_physical(sim, line)) >> sim->part_bits) << level->room_bits);
     for (uint32_t way = 0; way < level->ways && (tags[way] || level->policy); way++)
         if ((tags[way] & CS_LINE) == line)
             return &tags[way];

@@ -13,7 +13,7 @@
 #if SHAPE
 #define LEVELS 3u
 #define BLOCKS(k) ((k) < 2 ? PRIVATE_BLOCKS : SHAPE)
-#define ROOM_BITS(k) ((k) < 2 ? 4u : 3u + SHAPE)
+#define ROOM_BITS(k) ((k) < 2 ? 3u + PRIVATE_BLOCKS : 3u + SHAPE)
 #define LINE_BITS 6u
 #define POLICY(k) ((k) < 2 ? NULL : sim->level[k].policy)
 #else
@@ -42,7 +42,7 @@ static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, const st
         set = page->last_set + IN_PAGE(line);
     else
         set = cs_set(level, page->line | IN_PAGE(line));
-    return level->tags + ((size_t)set << ROOM_BITS(k));
+    return level->tags + ((size_t)(set >> sim->part_bits) << ROOM_BITS(k));
 }
 
 /* A line that was found in a set has been used; tag is what stands for it from now on. */
@@ -163,6 +163,7 @@ static INLINE void admit_4(struct cachesim *sim, uint32_t line, const struct cs_
 #include "level.h"
 #define K 2
 #include "level.h"
+#include "waiting.h"
 #define K 1
 #include "level.h"
 #define K 0
@@ -317,6 +318,7 @@ static NOINLINE uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, 
 {
     const struct cs_page *page = cs_page_of(sim, line);
     uint32_t dirty = 0, at_work = sim->core;
+    serve_all(sim);
     for (uint32_t core = 0; core < sim->cores; core++) {
         if (sim->cores > 1)
             cs_core(sim, core);
@@ -381,4 +383,5 @@ static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t
 #include "requests.h"
 #include "loop.h"
 
-const struct cs_operations OPERATIONS = {WIDTH, access_any, requests, loop, remove_everywhere, put_down, prefetch, admit};
+const struct cs_operations OPERATIONS = {
+    WIDTH, access_any, requests, requests_all, loop, remove_everywhere, put_down, prefetch, admit, serve_all};

@@ -41,8 +41,10 @@ struct cs_policy {
 };
 
 struct cs_level {
-    uint32_t *tags; /* [sets][room], room a multiple of CS_BLOCK; of the core at work, where each has its own */
+    /* [sets of this part][room], room a multiple of CS_BLOCK, or 8; of the core at work, where each has its own */
+    uint32_t *tags;
     uint32_t ways, blocks, room_bits; /* room is 1 << room_bits */
+    uint32_t part_bits, part;         /* of a set's number, as of lines': its place leaves them out */
     uint32_t last; /* ways - 1 */
     uint32_t set_mask; /* sets - 1, for index POWER */
     uint32_t last_mask; /* for vectors: the ways of the last block up to the last way, one bit each */
@@ -60,7 +62,7 @@ struct cs_level {
     uint32_t slices, slice_sets;
     uint64_t misses, down;
     const struct cs_policy *policy;
-    uint64_t (*state)[2]; /* [sets] of the policy; of the core at work, where each has its own */
+    uint64_t (*state)[2]; /* [sets of this part] of the policy; of the core at work, where each has its own */
     struct cachesim_policy given;
     uint32_t selects;  /* not every line is taken in near */
     uint32_t duellers; /* every so many sets lead for one side; 0: no duel */
@@ -136,13 +138,26 @@ struct cs_tracker {
 
 /*
  * A fully associative cache with true LRU, beside the real ones: would it have kept a line that is read from memory again?
- * Asks are written down in a ring; a line's last place in it says whether it is among the youngest `room` distinct lines.
+ * Asks are numbered, and last_asked has each line's last one. The cache holds the youngest `room` lines: those whose last ask
+ * is not below `tail`. A bit an ask tells which from there on are some line's last.
  */
 struct cs_recency {
-    uint32_t *ring; /* [mask + 1] lines */
-    uint32_t mask, head, tail; /* places count on for ever, modulo 2^32 */
-    uint32_t lines, room;      /* distinct lines between tail and head, and how many there may be */
+    uint64_t *last; /* [asks / 64], a bit an ask; none below tail */
+    uint32_t asks, head, tail; /* how many can be told apart, the next one, and the oldest in the cache */
+    uint32_t lines, room;      /* in the cache, and how many there may be */
 };
+
+/*
+ * What the last level is asked for and given waits here, in order, until the host has fetched its set from memory, which takes
+ * longer than all the rest. That changes nothing above where the last level takes victims alone: all it tells is that a line it
+ * had is dirty, and level 2, which keeps what comes up, can be told later. See waiting.h.
+ */
+#define CS_WAITING 64u
+struct cs_waiting {
+    /* Place for place: a line that is asked for, with bit 31 by a store, and a tag given after that; 0 for none. */
+    uint32_t asked[CS_WAITING], given[CS_WAITING];
+    uint32_t count;
+} __attribute__((aligned(64)));
 
 /* What belongs to one core. */
 struct cs_core {
@@ -169,11 +184,12 @@ struct cachesim {
     struct cachesim *next;               /* part */
     uint32_t error;
     uint32_t origin;   /* number of the access that is made */
+    uint32_t defers;   /* what level 3 is asked for may wait; not if somebody watches, nor with evasion or prefetchers */
     uint32_t watching; /* somebody wants to know of every line that becomes dirty: origins, or there are several cores */
     uint64_t asked;    /* lines asked of level 1 */
     uint64_t *touched; /* of the core at work */
     struct cs_page *pages;   /* [labels] */
-    uint32_t *last_asked;    /* [labels][lines of a page, of this part]: for recency */
+    uint32_t *last_asked;    /* [labels][lines of a page, of this part]: for recency; 0: never */
     uint32_t **directory;    /* leaves of addresses below 2^47; others are searched in the list */
     uint64_t removals;       /* lines a lower level took out of level 1 */
     struct cs_level level[CS_MAX_LEVELS];
@@ -196,6 +212,8 @@ struct cachesim {
     struct cs_placed *placed; /* in the order given */
     struct cs_traffic **traffic; /* [array_count + 1], other first */
 
+    struct cs_waiting waiting;
+
     struct cs_combiner combiner[CS_COMBINERS];
     uint32_t combiners; /* open ones */
     uint32_t masked;       /* memory takes parts of lines */
@@ -217,6 +235,7 @@ struct cs_operations {
     uint32_t width; /* as cachesim_use_vectors takes it */
     void (*access)(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
     void (*requests)(struct cachesim *, const struct cachesim_request *, uint64_t);
+    void (*own_requests)(struct cachesim *, const struct cachesim_request *, uint64_t); /* others' have been left out */
     void (*loop)(struct cachesim *, uint32_t, const uint64_t *, const int64_t *, const uint32_t *, const uint32_t *,
                  uint64_t);
     /* takes a line out of every level; returns 1 if a copy was dirty and write_back was asked: memory has been written */
@@ -224,6 +243,7 @@ struct cs_operations {
     void (*put)(struct cachesim *, uint32_t tag); /* the first shared level, or memory, gets a line from above */
     void (*prefetch)(struct cachesim *, uint32_t line); /* level 2 takes in a line that levels 1 and 2 may have */
     void (*admit)(struct cachesim *, uint32_t line); /* a line that was not fetched is taken in as one that was, dirty */
+    void (*serve)(struct cachesim *); /* nothing waits for the last level any more */
 };
 
 /*
@@ -272,6 +292,7 @@ void cs_give_back(void *table, size_t bytes);
 
 /* policy.c */
 int cs_policy_init(struct cs_level *, const struct cachesim_policy *, uint64_t seed); /* -1 if it is impossible */
+uint32_t cs_policy_sets(const struct cs_level *); /* of this part */
 /* The tags and state of a level, empty; 0, or -1 if memory is short. */
 int cs_policy_allocate(const struct cs_level *, uint32_t **tags, uint64_t (**state)[2]);
 void cs_policy_empty(struct cs_level *);
@@ -294,7 +315,8 @@ static inline uint32_t cs_draw(struct cs_level *level)
 /* recency.c */
 int cs_recency_init(struct cachesim *);
 void cs_recency_free(struct cachesim *);
-void cs_recency_tidy(struct cachesim *); /* makes room in the ring */
+void cs_recency_renumber(struct cachesim *);
+void cs_recency_empty(struct cachesim *);
 void cs_recency_drop(struct cachesim *, uint32_t line);
 
 /* cores.c: levels that are private to a core */
@@ -364,9 +386,17 @@ void cs_evade_close_line(struct cachesim *, uint32_t line); /* of any core */
 void cs_evade_drain(struct cachesim *);
 int cs_evade_has(const struct cachesim *, uint32_t line); /* any core */
 
-/* Somebody wants to know the traffic: what waits for its line to be whole waits no longer. */
+/* Before anybody looks at the last level, takes a line out or wants to be told at once: nothing waits for it any more. */
+static inline void cs_serve(struct cachesim *sim)
+{
+    if (sim->waiting.count)
+        sim->do_->serve(sim);
+}
+
+/* Somebody wants to know the traffic: what waits for its line to be whole waits no longer, either. */
 static inline void cs_settle(struct cachesim *sim)
 {
+    cs_serve(sim);
     cs_evade_drain(sim);
     cs_combine_drain(sim);
 }
@@ -475,20 +505,21 @@ static inline struct cs_traffic *cs_traffic(const struct cachesim *sim, const st
 static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t *last = &sim->last_asked[cs_place(sim, line)], place = *last;
-    uint32_t kept = place - r->tail < r->head - r->tail && r->ring[place & r->mask] == line;
-    __builtin_prefetch(&sim->last_asked[cs_place(sim, r->ring[(r->tail + 12) & r->mask])]); /* soon the oldest */
-    r->ring[r->head & r->mask] = line;
+    if (__builtin_expect(r->head == r->asks, 0))
+        cs_recency_renumber(sim);
+    uint32_t *last = &sim->last_asked[cs_place(sim, line)], before = *last, kept = before >= r->tail;
+    r->last[r->head / 64] |= UINT64_C(1) << r->head % 64;
     *last = r->head++;
-    if (!kept && ++r->lines > r->room) {
-        uint32_t oldest;
-        do /* an entry that the line has left behind is nobody's */
-            oldest = r->ring[r->tail & r->mask];
-        while (sim->last_asked[cs_place(sim, oldest)] != r->tail++);
+    if (kept) {
+        r->last[before / 64] &= ~(UINT64_C(1) << before % 64);
+    } else if (++r->lines > r->room) {
+        uint32_t word = r->tail / 64;
+        while (!r->last[word])
+            word++;
+        r->tail = word * 64 + (uint32_t)__builtin_ctzll(r->last[word]) + 1;
+        r->last[word] &= r->last[word] - 1;
         r->lines--;
     }
-    if (__builtin_expect(r->head - r->tail > r->mask, 0))
-        cs_recency_tidy(sim);
     return kept;
 }
 

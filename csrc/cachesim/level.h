@@ -13,7 +13,7 @@
 #define NEXT 3
 #elif K == 1
 #define HERE(name) name##_1
-#define BELOW(name) name##_2
+#define BELOW(name) name##_later
 #define NEXT 2
 #else
 #define HERE(name) name##_0

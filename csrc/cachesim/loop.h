@@ -29,12 +29,19 @@ struct stream {
     uint64_t bits;            /* 0: noted afterwards, as a whole */
     uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
+    uint32_t split;           /* FIRST_BYTE or LAST_BYTE: see below */
     /*
      * An earlier stream that is always on the same line, with others in between, and notes for this one too: if the line is
      * still in front of its set, nothing changes.
      */
     struct stream *leader;
 };
+
+/*
+ * Accesses that cross into another line now and then, at a stride that is a power of two below the line size, are two steady
+ * streams of one byte each, the first and the last. Where both are on one line, the second ask changes nothing.
+ */
+enum { WHOLE, FIRST_BYTE, LAST_BYTE };
 
 /* Iterations after which a stream that is at this address has other lines than now. */
 static INLINE uint64_t steps(const struct stream *stream, uint64_t address, uint32_t size)
@@ -129,6 +136,31 @@ static INLINE void see_whether_steady(const struct cachesim *sim, struct stream 
         s->period = SIZE / step;
         s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
     }
+}
+
+/* Turns a stream into that of its accesses' first or last bytes. */
+static INLINE void become_byte(const struct cachesim *sim, struct stream *s, uint32_t split)
+{
+    (void)sim;
+    s->address += split == LAST_BYTE ? s->bytes - 1 : 0;
+    s->bytes = 1;
+    s->period = SIZE >> s->shift;
+    s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
+    s->split = split;
+}
+
+/* How many of the accesses cover two lines. */
+static INLINE uint64_t crossings(const struct cachesim *sim, uint64_t start, uint64_t stride, uint32_t bytes, uint32_t shift,
+                                 uint64_t count)
+{
+    (void)sim;
+    uint64_t period = SIZE >> shift, in_period = 0, in_rest = 0;
+    for (uint64_t k = 0; k < period; k++) {
+        uint64_t crosses = ((start + k * stride) & (SIZE - 1)) + bytes > SIZE;
+        in_period += crosses;
+        in_rest += k < count % period ? crosses : 0;
+    }
+    return count / period * in_period + in_rest;
 }
 
 /* Merges a stream into the one before it if it may be; returns whether it did. */
@@ -314,7 +346,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         sim->origin = origin;
         return;
     }
-    struct stream stream[MAX_STREAMS], *s = stream;
+    struct stream stream[2 * MAX_STREAMS], *s = stream;
     int all_ordinary = 1, running = 1;
     for (uint32_t i = 0; i < n; i++) {
         int ordinary = kind[i] == CS_LOAD || kind[i] == CS_STORE || kind[i] == CS_PREFETCH || kind[i] == CS_UPDATE;
@@ -329,8 +361,19 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         s->times = kind[i] == CS_UPDATE ? 2 : 1;
         s->mask = kind[i] == CS_STORE || kind[i] == CS_UPDATE ? CS_DIRTY | CS_LINE : CS_LINE;
         s->number = origin + i;
+        s->split = WHOLE;
         see_whether_steady(sim, s);
-        if (s > stream && merge(sim, s - 1, s))
+        if (!s->period && s->shift && !sim->prefetch) {
+            s->leader = NULL;
+            s[1] = s[0];
+            become_byte(sim, s, FIRST_BYTE);
+            become_byte(sim, s + 1, LAST_BYTE);
+            running = 0;
+            s += 2;
+            continue;
+        }
+        /* what a prefetcher brings for a line may take that out of level 1 at once */
+        if (s > stream && !sim->prefetch && merge(sim, s - 1, s))
             continue;
         find_leader(sim, stream, s);
         all_ordinary &= !s->odd;
@@ -342,12 +385,15 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
     else
         walk(sim, stream, (uint32_t)(s - stream), count, all_ordinary);
     while (s-- > stream) {
-        if (s->odd)
+        uint32_t i = s->number - origin;
+        if (s->odd || s->split == LAST_BYTE)
             continue;
+        if (s->split && !sim->part)
+            sim->asked += crossings(sim, start[i], s->stride, bytes[i], s->shift, count) * s->times;
         if (!sim->part)
             sim->asked += (s->period ? count : (count - s->at) * s->lines) * s->times;
         if (s->kind != CS_PREFETCH && !s->bits)
-            note_stream(sim, start[s->number - origin], s->stride, s->bytes, count);
+            note_stream(sim, start[i], s->stride, bytes[i], count);
     }
     sim->origin = origin;
 }

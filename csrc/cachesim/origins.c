@@ -41,7 +41,9 @@ int cachesim_origins_start(struct cachesim *sim)
             sim->origins = calloc(1, sizeof *sim->origins);
         if (!sim->origins || cs_origins_grow(sim, sim->label_room))
             return -1;
+        cs_serve(sim);
         sim->watching = 1;
+        sim->defers = 0;
     }
     return 0;
 }

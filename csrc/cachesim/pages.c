@@ -312,6 +312,7 @@ int cachesim_add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uin
 {
     int id = -1;
     for (; sim; sim = sim->next) {
+        cs_serve(sim); /* lines may change their owner */
         id = add_array(sim, start, bytes, huge_pages);
         if (id < 0) /* parts are alike, but memory may be short */
             return -1;

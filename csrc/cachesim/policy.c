@@ -25,27 +25,34 @@ int cs_policy_init(struct cs_level *level, const struct cachesim_policy *given, 
     return 0;
 }
 
+uint32_t cs_policy_sets(const struct cs_level *level)
+{
+    return level->sets >> level->part_bits;
+}
+
 int cs_policy_allocate(const struct cs_level *level, uint32_t **tags, uint64_t (**state)[2])
 {
-    size_t bytes = ((size_t)level->sets << level->room_bits) * sizeof **tags;
+    uint32_t room_bits = level->room_bits < 4 ? 4 : level->room_bits; /* it may become wider later */
+    size_t sets = cs_policy_sets(level), bytes = (sets << room_bits) * sizeof **tags;
     *tags = aligned_alloc(64, bytes);
     if (!*tags)
         return -1;
     memset(*tags, 0, bytes);
     if (!level->policy)
         return 0;
-    *state = malloc(level->sets * sizeof **state);
+    *state = malloc(sets * sizeof **state);
     if (!*state)
         return -1;
-    memset(*state, level->policy->start, level->sets * sizeof **state);
+    memset(*state, level->policy->start, sets * sizeof **state);
     return 0;
 }
 
 void cs_policy_empty(struct cs_level *level)
 {
-    memset(level->tags, 0, ((size_t)level->sets << level->room_bits) * sizeof *level->tags);
+    size_t sets = cs_policy_sets(level);
+    memset(level->tags, 0, (sets << level->room_bits) * sizeof *level->tags);
     if (level->policy)
-        memset(level->state, level->policy->start, level->sets * sizeof *level->state);
+        memset(level->state, level->policy->start, sets * sizeof *level->state);
     level->random = level->seed;
     level->duel = 0;
 }
@@ -59,7 +66,7 @@ void cs_policy_remove(struct cs_level *level, uint32_t *tags, uint32_t way)
 
 static uint32_t set_of(const struct cs_level *level, const uint32_t *tags)
 {
-    return (uint32_t)((size_t)(tags - level->tags) >> level->room_bits);
+    return (uint32_t)((size_t)(tags - level->tags) >> level->room_bits) << level->part_bits | level->part;
 }
 
 uint32_t cs_takes_near(struct cs_level *level, const uint32_t *tags)

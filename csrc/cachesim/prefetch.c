@@ -28,6 +28,8 @@ int cachesim_set_prefetch(struct cachesim *sim, const struct cachesim_prefetch *
     sim->prefetch = calloc(1, sizeof *sim->prefetch);
     if (!sim->prefetch)
         return -1;
+    cs_serve(sim);
+    sim->defers = 0;
     sim->prefetch->given = *given;
     sim->prefetch->waiting = cs_enlarge(NULL, 0, table_bytes(sim->label_room));
     sim->prefetch->kept = cs_enlarge(NULL, 0, table_bytes(sim->label_room));

@@ -1,7 +1,22 @@
 /* Which lines were asked of the last level last: a fully associative cache beside the real one. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
+
+static size_t table_bytes(uint32_t asks)
+{
+    return asks / 8;
+}
+
+/* Asks between two renumberings: several times what the cache holds, and no fewer than there are numbers to go through then. */
+static uint32_t asks_for(const struct cachesim *sim)
+{
+    uint64_t lines = (uint64_t)sim->labels << (sim->page_line_bits - sim->part_bits), asks = 256;
+    while (asks < 4 * (uint64_t)sim->recency.room || asks < lines)
+        asks *= 2;
+    return (uint32_t)(asks < 1u << 31 ? asks : 1u << 31);
+}
 
 int cs_recency_init(struct cachesim *sim)
 {
@@ -13,40 +28,74 @@ int cs_recency_init(struct cachesim *sim)
     room >>= sim->part_bits;
     if (room > UINT32_MAX / 8)
         return -1;
-    uint32_t places = 64;
-    while (places < 2 * room)
-        places *= 2;
-    sim->recency = (struct cs_recency){.mask = places - 1, .head = 1, .tail = 1, .room = (uint32_t)room};
-    sim->recency.ring = cs_enlarge(NULL, 0, places * sizeof *sim->recency.ring);
-    return sim->recency.ring ? 0 : -1;
+    sim->recency = (struct cs_recency){.head = 1, .tail = 1, .room = (uint32_t)room};
+    sim->recency.asks = asks_for(sim);
+    sim->recency.last = cs_enlarge(NULL, 0, table_bytes(sim->recency.asks));
+    return sim->recency.last ? 0 : -1;
 }
 
 void cs_recency_free(struct cachesim *sim)
 {
-    cs_give_back(sim->recency.ring, (sim->recency.mask + (size_t)1) * sizeof *sim->recency.ring);
+    cs_give_back(sim->recency.last, table_bytes(sim->recency.asks));
 }
 
-/* The ring is full of places that lines have left behind: moves what counts together, towards the head. */
-void cs_recency_tidy(struct cachesim *sim)
+/* All numbers have been given: the lines in the cache get the lowest, in their order, the others none. */
+void cs_recency_renumber(struct cachesim *sim)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t to = r->head;
-    for (uint32_t from = r->head; from-- != r->tail;) {
-        uint32_t line = r->ring[from & r->mask];
-        if (sim->last_asked[cs_place(sim, line)] != from)
-            continue;
-        r->ring[--to & r->mask] = line;
-        sim->last_asked[cs_place(sim, line)] = to;
+    uint32_t words = r->asks / 64, *below = malloc(words * sizeof *below), sum = 0;
+    if (!below) {
+        sim->error = 1; /* counts are void, and totals say so */
+        cs_recency_empty(sim);
+        return;
     }
-    r->tail = to;
+    for (uint32_t word = 0; word < words; word++) {
+        below[word] = sum;
+        sum += (uint32_t)__builtin_popcountll(r->last[word]);
+    }
+    uint32_t lines = 1u << (sim->page_line_bits - sim->part_bits);
+    for (uint32_t label = 1; label < sim->labels; label++) {
+        if (!sim->pages[label].line)
+            continue;
+        uint32_t *asked = sim->last_asked + (size_t)label * lines;
+        for (uint32_t i = 0; i < lines; i++) {
+            uint64_t older = (UINT64_C(1) << asked[i] % 64) - 1;
+            asked[i] = asked[i] < r->tail ? 0
+                                          : 1 + below[asked[i] / 64] + (uint32_t)__builtin_popcountll(r->last[asked[i] / 64] & older);
+        }
+    }
+    free(below);
+    uint32_t asks = asks_for(sim);
+    uint64_t *table = asks > r->asks ? cs_enlarge(r->last, table_bytes(r->asks), table_bytes(asks)) : NULL;
+    if (table) {
+        r->last = table;
+        r->asks = asks;
+    }
+    memset(r->last, 0, table_bytes(r->asks));
+    r->tail = 1;
+    for (r->head = 1; r->head <= r->lines; r->head++)
+        r->last[r->head / 64] |= UINT64_C(1) << r->head % 64;
 }
 
 void cs_recency_drop(struct cachesim *sim, uint32_t line)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t place = sim->last_asked[cs_place(sim, line)];
-    if (place - r->tail >= r->head - r->tail || r->ring[place & r->mask] != line)
-        return;
-    r->ring[place & r->mask] = 0; /* the lost line of label 0, whose place is never that */
-    r->lines--;
+    uint32_t *asked = &sim->last_asked[cs_place(sim, line)];
+    if (*asked >= r->tail) {
+        r->last[*asked / 64] &= ~(UINT64_C(1) << *asked % 64);
+        r->lines--;
+    }
+    *asked = 0;
+}
+
+void cs_recency_empty(struct cachesim *sim)
+{
+    struct cs_recency *r = &sim->recency;
+    size_t lines = (size_t)1 << (sim->page_line_bits - sim->part_bits);
+    memset(r->last, 0, table_bytes(r->asks));
+    for (uint32_t label = 1; label < sim->labels; label++)
+        if (sim->pages[label].line) /* else it was never asked */
+            memset(sim->last_asked + label * lines, 0, lines * sizeof *sim->last_asked);
+    r->head = r->tail = 1;
+    r->lines = 0;
 }

@@ -14,6 +14,8 @@ static INLINE void fetch_page(const struct cachesim *sim, uint64_t address)
 /* Then the sets, once the page is there. */
 static INLINE void fetch_sets(const struct cachesim *sim, uint64_t address)
 {
+    if (defers(sim)) /* level 2 is small, and the last level fetches by itself */
+        return;
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
     if (!label)
         return;
@@ -26,6 +28,8 @@ static INLINE void fetch_sets(const struct cachesim *sim, uint64_t address)
 /* Then what has to make room in level 2, and its place in level 3. */
 static INLINE void fetch_victim(const struct cachesim *sim, uint64_t address, int set)
 {
+    if (defers(sim))
+        return;
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
     if (!SHAPE || !label)
         return;
@@ -79,7 +83,7 @@ static NOINLINE void requests_in_turn(struct cachesim *sim, const struct cachesi
         }
         asked++;
         uint64_t bits = bits_of(address, bytes);
-        if (virtual_line == before && kind == CS_LOAD && IN_ORDER(0)) {
+        if (virtual_line == before && kind == CS_LOAD && IN_ORDER(0) && !sim->prefetch) {
             *chunk |= bits;
             continue;
         }

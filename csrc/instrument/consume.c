@@ -34,6 +34,7 @@ static uint32_t attributing; /* the model is told the number of each access */
 struct consumer {
     uint64_t head; /* the number of its next chunk */
     struct cachesim_part *part; /* NULL if there is no model */
+    struct cachesim_dealt dealt;
     int first;
     /* accesses for the model, gathered so that it can look ahead */
     uint32_t held, origin; /* origin: number of the access at hand, if attributing */
@@ -82,6 +83,14 @@ static void settle(struct consumer *c) {
     c->held = 0;
 }
 
+#define FENCE 6u
+
+/* Whether an access is this part's: 1 or 0. Without a jump, as that cannot be foreseen. */
+static inline uint32_t is_dealt(const struct cachesim_dealt *dealt, uint64_t address, uint32_t bytes, uint32_t kind) {
+    uint64_t first = address >> dealt->line_bits, last = (address + bytes - 1) >> dealt->line_bits;
+    return ((first & dealt->mask) == dealt->part) | (first != last) | (kind == FENCE);
+}
+
 static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
     if (c->part) {
         if (bytes > UINT16_MAX) { /* nothing is that wide today */
@@ -89,7 +98,8 @@ static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, ui
             cachesim_part_access(c->part, c->origin, address, bytes, kind);
             return;
         }
-        c->pending[c->held++] = (struct cachesim_request){address, c->origin, (uint16_t)bytes, (uint16_t)kind};
+        c->pending[c->held] = (struct cachesim_request){address, c->origin, (uint16_t)bytes, (uint16_t)kind};
+        c->held += is_dealt(&c->dealt, address, bytes, kind); /* else the next is written over it */
         if (c->held == PENDING) settle(c);
     } else if (trace) trace_access(address, bytes, kind);
 }
@@ -300,15 +310,17 @@ static inline void consume_plain(struct consumer *c, const struct block *b, cons
     }
     if (c->held + b->info.accesses >= PENDING) settle(c);
     struct cachesim_request *request = c->pending + c->held;
-    c->held += b->info.accesses;
-    for (; a < stop; a++, request++) {
+    const struct cachesim_dealt dealt = c->dealt;
+    for (; a < stop; a++) {
         uint64_t address = (uint64_t)a->delta;
         if (a->base) address += record[a->base];
         if (a->index) address += record[a->index] << a->scale;
         request->address = address;
         request->bytes = (uint16_t)a->bytes;
         request->kind = (uint16_t)a->kind;
+        request += is_dealt(&dealt, address, a->bytes, a->kind);
     }
+    c->held = (uint32_t)(request - c->pending);
 }
 
 /* A block that was left before the instruction at a place. A repeated string instruction has run in part. */
@@ -433,6 +445,7 @@ int instrument_consumer_start(struct cachesim *model) {
         c->first = running == 0;
         c->head = tail;
         c->part = part;
+        if (part) c->dealt = cachesim_part_dealt(part);
         c->held = c->origin = c->id = 0;
         failed = pthread_create(&c->thread, NULL, run, c);
         if (failed) break;

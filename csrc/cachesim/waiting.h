@@ -1,0 +1,94 @@
+/* What the last level is asked for and given, deferred: see struct cs_waiting. Only for the common shape. */
+
+#define HALF (CS_WAITING / 2)
+
+/* The last level had a line dirty, which has gone up: if it has been given back since, that tells, else it is in level 2. */
+static INLINE void tell_dirty(struct cachesim *sim, uint32_t line)
+{
+    uint32_t *tags = sim->waiting.given;
+    int at = set_find(tags, CS_WAITING / CS_BLOCK, line);
+    if (at < 0) {
+        tags = tags_of(sim, 1, cs_page_of(sim, line), line);
+        at = set_find(tags, BLOCKS(1), line);
+    }
+    tags[at] |= CS_DIRTY;
+}
+
+static INLINE void serve(struct cachesim *sim, uint32_t count)
+{
+    struct cs_waiting *w = &sim->waiting;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t line = w->asked[i] & CS_LINE;
+        if (line && fetch_2(sim, line, cs_page_of(sim, line), w->asked[i] >> 31))
+            tell_dirty(sim, line);
+        uint32_t tag = w->given[i];
+        w->given[i] = 0;
+        if (tag)
+            put_2(sim, tag);
+    }
+}
+
+static NOINLINE void serve_all(struct cachesim *sim)
+{
+    serve(sim, sim->waiting.count);
+    sim->waiting.count = 0;
+}
+
+static INLINE void fetch_last_set(const struct cachesim *sim, uint32_t tag)
+{
+    const uint32_t *tags = tags_of(sim, 2, cs_page_of(sim, tag), tag & CS_LINE);
+    for (uint32_t block = 0; tag && block < BLOCKS(2); block++)
+        __builtin_prefetch(tags + block * CS_BLOCK, 1);
+}
+
+/* The elder half is served, the younger one becomes the elder: its pages are there, its sets are fetched. */
+static NOINLINE void serve_half(struct cachesim *sim)
+{
+    struct cs_waiting *w = &sim->waiting;
+    serve(sim, HALF);
+    for (uint32_t i = 0; i < HALF; i++) {
+        w->asked[i] = w->asked[HALF + i];
+        w->given[i] = w->given[HALF + i];
+        w->given[HALF + i] = 0;
+        fetch_last_set(sim, w->asked[i]);
+        fetch_last_set(sim, w->given[i]);
+    }
+    w->count = HALF;
+}
+
+static INLINE int defers(const struct cachesim *sim)
+{
+    return SHAPE && sim->defers;
+}
+
+static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
+{
+    if (!defers(sim))
+        return fetch_2(sim, line, page, store);
+    struct cs_waiting *w = &sim->waiting;
+    if (w->count == CS_WAITING)
+        serve_half(sim);
+    w->asked[w->count++] = line | store << 31;
+    __builtin_prefetch(&sim->last_asked[cs_place(sim, line)], 1);
+    return 0;
+}
+
+static INLINE void put_later(struct cachesim *sim, uint32_t tag)
+{
+    if (!defers(sim)) {
+        put_2(sim, tag);
+        return;
+    }
+    struct cs_waiting *w = &sim->waiting;
+    if (!w->count || w->given[w->count - 1]) {
+        if (w->count == CS_WAITING)
+            serve_half(sim);
+        w->asked[w->count++] = 0;
+    }
+    w->given[w->count - 1] = tag;
+    __builtin_prefetch(cs_page_of(sim, tag));
+}
+
+#define admit_later admit_2 /* only where nothing waits */
+
+#undef HALF
