@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_AT_ONCE = 100
-"""Of more kernels the details are kept as text until they are opened, so that the page opens quickly."""
+"""Of more kernels the details, and the rows after the first so many, are kept as text until they are looked
+at, so that the page opens quickly."""
 
 _ARRAY_HEADINGS = (
     *(
@@ -74,6 +75,7 @@ def page(results: Results) -> str:
         spread=units.percent(panels.SPREAD),
         remarks=shown.remarks,
         lazy=len(results.kernels) > MOST_AT_ONCE,
+        at_once=MOST_AT_ONCE,
         columns=columns,
         kernels=[_kernel(kernel, key, results, readable) for key, kernel in enumerate(results.kernels)],
         array_headings=_ARRAY_HEADINGS,

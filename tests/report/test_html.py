@@ -153,7 +153,8 @@ def test_names_from_the_user_are_text_wherever_they_stand(count: int) -> None:
         results(*[kernel] * count, replace(failed(EVIL), error=replace(failed().error, message=EVIL)))
     )
     found = Page(text)
-    assert found.tags.count("script") == 1 + (count + 1 if count > html.MOST_AT_ONCE else 0)
+    packs = count + 1 + 1 if count > html.MOST_AT_ONCE else 0  # of each kernel's details, and one of rows
+    assert found.tags.count("script") == 1 + packs
     assert "img" not in found.tags
     assert found.handlers == []
     assert "49" not in found.texts["kernels"]
@@ -186,10 +187,33 @@ def test_cells_carry_their_values_so_that_sorting_does_not_read_texts() -> None:
     assert '<td class="n">-</td>' in untimed
 
 
-def test_of_many_kernels_the_details_are_kept_as_text() -> None:
-    many = [result(f"k{i}") for i in range(html.MOST_AT_ONCE + 1)]
-    assert page(results(*many)).count('<script type="text/plain">') == len(many)
-    assert '<script type="text/plain">' not in page(results(*many[:-1]))
+PACK = re.compile(r'<script type="text/plain">(.*?)</script>', re.DOTALL)
+ROW = re.compile(r'<tr data-k="(\d+)".*?</tr>', re.DOTALL)
+
+
+def test_of_many_kernels_the_details_and_later_rows_are_kept_as_text() -> None:
+    most = html.MOST_AT_ONCE
+    many = [result(f"k{i}") for i in range(2 * most + 1)]
+    text = page(results(*many))
+    details, rows = [], []
+    for pack in PACK.findall(text):
+        (rows if ROW.search(pack) else details).append(pack)
+    assert len(details) == len(many)
+    assert all("How every number was got" in pack for pack in details)
+    keys = [[int(row[1]) for row in ROW.finditer(part)] for part in (PACK.sub("", text), *rows)]
+    assert keys == [[*range(most)], [*range(most, 2 * most)], [2 * most]]
+
+
+def test_a_row_is_the_same_whether_it_is_kept_as_text_or_not() -> None:
+    first, *rest = [result(f"k{i}", seconds=0.5 + i) for i in range(html.MOST_AT_ONCE + 1)]
+    few, many = page(results(*rest)), page(results(first, *rest))
+    assert PACK.search(few) is None
+    last = [found[0] for found in ROW.finditer(few)][-1]
+    number = len(rest)
+    packed = last.replace(f'data-k="{number - 1}"', f'data-k="{number}"').replace(
+        f"#k{number - 1}", f"#k{number}"
+    )
+    assert packed in PACK.findall(many)[0]
 
 
 def test_the_file_is_written_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,19 +105,66 @@ def test_labels_of_the_roofline_overlap_nothing(browser: Browser, tmp_path: Path
     assert clashes == []
 
 
+def numbered(count: int) -> Results:
+    return results(*(result(f"kernel_{i}", seconds=0.01 + i / 1e5) for i in range(count)))
+
+
+def wait(browser: Browser, condition: Callable[[], bool]) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(browser.driver, 60).until(lambda _: condition())
+
+
 def test_a_thousand_kernels_open_sort_and_unfold(browser: Browser, tmp_path: Path) -> None:
-    many = results(*(result(f"kernel_{i}", seconds=0.01 + i / 1e5) for i in range(1000)))
-    shown(browser, many, tmp_path, anchor="#k700")
-    assert len(order(browser)) == 1000
+    shown(browser, numbered(1000), tmp_path, anchor="#k700")
     assert browser.run("return document.querySelectorAll('figure .dot').length") == 1000
     text = "return document.getElementById(arguments[0]).innerText"
     assert "How every number was got" in browser.run(text, "k700")
+    top = "return document.getElementById('k700').getBoundingClientRect().top"
+    assert 0 <= browser.run(top) < 800
     assert "median of 3 samples" not in browser.run(text, "k3")
     browser.run("document.getElementById('k3').open = true")
     browser.driver.execute_async_script("setTimeout(arguments[0], 50)")
     assert "median of 3 samples" in browser.run(text, "k3")
+    assert len(order(browser)) == html.MOST_AT_ONCE
     browser.click("#kernels th:nth-child(4) button")
-    assert order(browser)[0] == "kernel_999"
+    assert order(browser) == [f"kernel_{i}" for i in reversed(range(1000))]
+
+
+def test_what_is_far_below_is_not_laid_out_until_it_is_near(browser: Browser, tmp_path: Path) -> None:
+    most = html.MOST_AT_ONCE
+    shown(browser, numbered(3 * most + 1), tmp_path)
+    drawn = "return document.getElementById('k0').checkVisibility({contentVisibilityAuto: true})"
+    frame = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[0], 0)))"
+    browser.driver.execute_async_script(frame)
+    assert not browser.run(drawn)
+    assert order(browser) == [f"kernel_{i}" for i in range(most)]
+    browser.run("document.getElementById('more').scrollIntoView({block: 'end'})")
+    wait(browser, lambda: len(order(browser)) > most)
+    browser.driver.execute_async_script(frame)
+    assert order(browser) == [f"kernel_{i}" for i in range(2 * most)]
+    browser.click("#all")
+    assert order(browser) == [f"kernel_{i}" for i in range(3 * most + 1)]
+    assert not browser.run("return document.getElementById('all').checkVisibility()")
+    browser.run("document.getElementById('k0').scrollIntoView()")
+    wait(browser, lambda: browser.run(drawn))
+
+
+def test_the_filter_finds_rows_that_were_kept_as_text(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, numbered(2 * html.MOST_AT_ONCE), tmp_path)
+    browser.driver.find_element("css selector", "#filter").send_keys("kernel_199")
+    assert order(browser) == ["kernel_199"]
+    assert browser.run("return document.getElementById('shown').textContent") == "1 of 200"
+    browser.run(
+        "document.querySelector('#kernels [data-k=\"199\"]').dispatchEvent(new MouseEvent('mouseenter'))"
+    )
+    assert browser.run("return document.querySelector('svg a.lit').dataset.k") == "199"
+
+
+def test_all_rows_are_printed(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, numbered(html.MOST_AT_ONCE + 1), tmp_path)
+    browser.driver.execute_cdp_cmd("Page.printToPDF", {})
+    assert len(order(browser)) == html.MOST_AT_ONCE + 1
 
 
 def test_names_that_are_code_do_nothing(browser: Browser, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 (() => {
   const table = document.getElementById("kernels");
   const body = table.tBodies[0];
-  const rows = [...body.rows];
+  const rows = [];
   const heads = [...table.tHead.rows[0].cells];
   const shown = document.getElementById("shown");
   const numeric = heads.map((head) => head.classList.contains("n"));
@@ -16,6 +16,7 @@
   const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b));
   heads.forEach((head, column) => {
     head.querySelector("button").addEventListener("click", () => {
+      takeAll();
       const down = head.getAttribute("aria-sort") === "ascending" || (numeric[column] && !head.hasAttribute("aria-sort"));
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -41,6 +42,7 @@
   const dots = new Map([...document.querySelectorAll("a[data-k]")].map((one) => [one.dataset.k, one]));
   const filter = document.getElementById("filter");
   filter.addEventListener("input", () => {
+    takeAll();
     const wanted = filter.value.toLowerCase();
     let count = 0;
     for (const row of rows) {
@@ -58,9 +60,48 @@
     dots.get(number)?.classList.toggle("lit", on);
     rows.find((row) => row.dataset.k === number)?.classList.toggle("lit", on);
   };
-  for (const one of [...rows, ...dots.values()]) {
+  const light = (one) => {
     one.addEventListener("mouseenter", () => lit(one.dataset.k, true));
     one.addEventListener("mouseleave", () => lit(one.dataset.k, false));
+  };
+  dots.forEach(light);
+
+  // Of many rows, too, those after the first are kept as text: to lay out a table takes longer than all the rest.
+  const more = document.getElementById("more");
+  const all = document.getElementById("all");
+  const packed = more ? [...more.querySelectorAll("script")] : [];
+  const take = () => {
+    for (const row of [...body.rows].slice(rows.length)) {
+      light(row);
+      rows.push(row);
+    }
+  };
+  const takeSome = () => {
+    const some = packed.shift();
+    body.insertAdjacentHTML("beforeend", some.textContent);
+    some.remove();
+    take();
+    if (!packed.length) all.hidden = true;
+  };
+  const takeAll = () => {
+    while (packed.length) takeSome();
+  };
+  take();
+  if (more) {
+    all.addEventListener("click", takeAll);
+    addEventListener("beforeprint", takeAll);
+    // Asked again after each part, for the end of the table may still be near. Only below the screen: what comes
+    // above it would move what is being read.
+    const watch = new IntersectionObserver(
+      (ends) => {
+        if (!packed.length || !ends.some((end) => end.isIntersecting)) return;
+        takeSome();
+        watch.unobserve(more);
+        watch.observe(more);
+      },
+      { rootMargin: "0px 0px 800px 0px" },
+    );
+    watch.observe(more);
   }
 
   const open = () => {
