@@ -40,7 +40,7 @@ STREAMING = {
     "dot": "DRAM read",
 }
 """The roof that is of their mix."""
-WAITING = ("column_sum", "column_walk_power_of_two", "column_walk_padded", "gather")
+WAITING = ("column_sum", "column_walk_power_of_two", "gather")
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,7 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
     if results is None:
+        click.echo(f"counteroof: interrupted; none of {len(cases)} kernels was measured", err=True)
         return INTERRUPTED
     written = _files.write(results, folder)
     _files.show(results, as_json=as_json)

@@ -116,11 +116,16 @@ def test_ctrl_c_keeps_what_is_done(spec: str, measured: Install, tmp_path: Path,
     assert "interrupted; 1 of 2 kernels were not measured" in capsys.readouterr().err
 
 
-def test_ctrl_c_before_the_first_kernel_writes_nothing(spec: str, measured: Install, tmp_path: Path) -> None:
+def test_ctrl_c_before_the_first_kernel_says_so_and_writes_nothing(
+    spec: str, measured: Install, tmp_path: Path, capsys: Captured
+) -> None:
     measured(interrupt=True)
     out = tmp_path / "out"
     assert main(["run", spec, "--out", str(out)]) == INTERRUPTED
     assert list(out.iterdir()) == []
+    streams = capsys.readouterr()
+    assert streams.err == "counteroof: interrupted; none of 2 kernels was measured\n"
+    assert streams.out == ""
 
 
 def test_results_are_on_disk_after_every_kernel(

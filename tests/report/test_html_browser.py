@@ -82,6 +82,28 @@ def test_the_page_is_as_wide_as_the_screen(browser: Browser, tmp_path: Path, wid
     assert browser.run("return document.querySelector('figure svg').getBoundingClientRect().width") >= 300
 
 
+def test_words_in_tables_are_not_broken_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    shown(browser, results(FULL), tmp_path, 360)
+    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    broken = browser.run(
+        """
+        const found = [];
+        for (const cell of document.querySelectorAll(".scroll td")) {
+          const text = cell.firstChild;
+          if (text?.nodeType !== Node.TEXT_NODE) continue;
+          for (const word of text.data.matchAll(/\\p{L}{2,12}/gu)) {
+            const range = document.createRange();
+            range.setStart(text, word.index);
+            range.setEnd(text, word.index + word[0].length);
+            if (range.getClientRects().length > 1) found.push(word[0]);
+          }
+        }
+        return found;
+        """
+    )
+    assert broken == []
+
+
 def test_labels_of_the_roofline_overlap_nothing(browser: Browser, tmp_path: Path) -> None:
     from ..plot.test_roofline import crowd
 
