@@ -76,8 +76,15 @@ def test_small_size_fits_in_a_small_second_level_cache(kernel: KernelSpec) -> No
     assert case.array_bytes < MIB / 2
 
 
-# Those that are about arithmetic, or reuse in cache, or would take too long beyond it.
-IN_CACHE = {"matmul", "gemm_naive", "nbody", "crank_nicolson"}
+# About arithmetic, reuse in cache or conflicts in the second level, or too slow beyond it.
+IN_CACHE = {
+    "matmul",
+    "gemm_naive",
+    "nbody",
+    "crank_nicolson",
+    "column_walk_power_of_two",
+    "column_walk_padded",
+}
 
 
 @pytest.mark.parametrize("kernel", kernels(), ids=lambda kernel: kernel.name)
