@@ -128,7 +128,7 @@ def test_all_mistakes_of_a_spec_are_listed(tmp_path: Path, capsys: Captured) -> 
 def test_errors_become_texts_and_exit_codes(
     error: BaseException, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    def fail() -> None:
+    def fail(**unused: object) -> None:
         raise error
 
     monkeypatch.setattr("counteroof.capabilities.survey", fail)
