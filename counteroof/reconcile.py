@@ -11,13 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .count.base import ArrayTraffic, Count, Measurement, Status
-
-OTHER = "(other)"
-"""Name of the traffic that belongs to no argument."""
-
-WALKS = "(page walks)"
-"""Name of the traffic of page tables: data that no argument holds, but caused by walks through them."""
+from .count.base import OTHER, WALKS, ArrayTraffic, Count, Measurement, Status
 
 DECLARED = "declared"
 TOUCHED = "touched but not in the formula"

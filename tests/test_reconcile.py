@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counteroof import reconcile
-from counteroof.count.base import ArrayTraffic, Count, Measurement
+from counteroof.count.base import OTHER, WALKS, ArrayTraffic, Count, Measurement
 from counteroof.reconcile import LedgerLine, disagreements, ledger
 
 from .factories import N, measurement, modelled, traffic, triad
@@ -205,7 +205,7 @@ def test_a_declaration_that_is_not_finite_is_refused(number: float) -> None:
 def test_every_cause_has_a_meaning() -> None:
     causes = {
         value for name, value in vars(reconcile).items() if name.isupper() and isinstance(value, str)
-    } - {reconcile.OTHER, reconcile.WALKS}
+    } - {OTHER, WALKS}
     assert causes == set(reconcile.MEANINGS)
 
 

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ..count.base import ArrayTraffic, Count, FalseSharing, ReuseDistances, SharedLine, unavailable
+from ..count.base import (
+    OTHER,
+    WALKS,
+    ArrayTraffic,
+    Count,
+    FalseSharing,
+    ReuseDistances,
+    SharedLine,
+    unavailable,
+)
 from ..errors import BadInput, CounteroofError
 from ..machine import tlb
 from ..machine.model import CacheLevel, Policy, Prefetch, Stores, Tlb
@@ -25,12 +34,6 @@ PAGE = 4096
 
 SEED = 20_260_000
 """Places the physical pages; any fixed number would do."""
-
-OTHER = "(other)"
-"""Name of the traffic that belongs to no registered array."""
-
-WALKS = "(page walks)"
-"""Name of the traffic of page tables."""
 
 _DISTANCES = 34
 """``CACHESIM_DISTANCES`` of ``cachesim.h``."""

@@ -60,6 +60,13 @@ class FlopClass:
     """False for classes outside the total (min, max, compare, convert, round, estimates ...)."""
 
 
+OTHER = "(other)"
+"""Name of the traffic that belongs to no argument."""
+
+WALKS = "(page walks)"
+"""Name of the traffic of page tables: data that no argument holds, but caused by walks through them."""
+
+
 @dataclass(frozen=True)
 class ReuseDistances:
     """How many other lines a program asked for between two accesses of the same line.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from ..count.base import ArrayTraffic, Count, Measurement
+from ..count.base import OTHER, WALKS, ArrayTraffic, Count, Measurement
 from ..machine.model import CacheLevel, Ceiling, Machine
-from ..reconcile import OTHER, WALKS, LedgerLine, dram_bytes
+from ..reconcile import LedgerLine, dram_bytes
 from ..roofline import Placement, dram_ceilings
 from ..run.timing import PageFaults
 from .peaks import arithmetic_seconds

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from .. import units
-from ..count.base import ArrayTraffic
-from ..reconcile import OTHER, TOUCHED, WALKS
+from ..count.base import OTHER, WALKS, ArrayTraffic
+from ..reconcile import TOUCHED
 from . import tiles
 from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape, nearest
 

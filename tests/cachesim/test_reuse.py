@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counteroof.cachesim.model import OTHER, CacheModel, Kind
-from counteroof.count.base import ReuseDistances
+from counteroof.cachesim.model import CacheModel, Kind
+from counteroof.count.base import OTHER, ReuseDistances
 from counteroof.machine.model import Tlb
 
 from .simulated import cache

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counteroof.cachesim.model import OTHER, WALKS, CacheModel, Kind
+from counteroof.cachesim.model import CacheModel, Kind
+from counteroof.count.base import OTHER, WALKS
 from counteroof.errors import BadInput
 from counteroof.machine.model import CacheLevel, Tlb
 from counteroof.native import ffi, lib

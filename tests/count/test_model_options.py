@@ -12,11 +12,11 @@ from counteroof import reconcile
 from counteroof.cachesim.model import CacheModel
 from counteroof.cachesim.options import ModelOptions, prefetchers, with_prefetchers
 from counteroof.count import instrument
-from counteroof.count.base import Frames
+from counteroof.count.base import OTHER, Frames
 from counteroof.errors import BadInput
 from counteroof.machine.model import Prefetch, Tlb
 from counteroof.machine.topology import detect
-from counteroof.reconcile import OTHER, PREFETCHED, LedgerLine, check, ledger
+from counteroof.reconcile import PREFETCHED, LedgerLine, check, ledger
 from counteroof.run import frames as run_frames
 from counteroof.run.arrays import Span
 from tests import factories
