@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import results as results_file
-from .cachesim.options import FrameSource, ModelOptions, prefetchers, with_prefetchers
+from .cachesim.options import (
+    CAPACITY_SOURCES,
+    CapacitySource,
+    FrameSource,
+    ModelOptions,
+    prefetchers,
+    with_capacity,
+    with_prefetchers,
+)
 from .errors import BadInput
 from .results import KernelResult, Results
 from .wording import suggest
@@ -233,6 +241,7 @@ def run(
     events: str | Path | None = None,
     detail: str = "bytes",
     frames: FrameSource = "random",
+    capacity: CapacitySource = "nominal",
     tlb: bool = False,
     reuse_distances: bool = False,
     prefetch: str | None = None,
@@ -268,6 +277,8 @@ def run(
     frames
         Where the cache model takes the arrays' pages to lie in physical memory: at ``random``, the same in
         every run; or ``pagemap``, where they are, if the system tells.
+    capacity
+        What the caches hold that others share: the ``nominal`` size, or what was ``measured`` of it.
     tlb
         Whether the model translates addresses, so that page walks are counted.
     reuse_distances
@@ -306,6 +317,8 @@ def run(
         raise BadInput(f"unknown detail {detail!r}; expected one of flops, bytes, lines")
     if size not in ("default", "small"):
         raise BadInput(f"unknown size {size!r}; expected default or small")
+    if capacity not in CAPACITY_SOURCES:
+        raise BadInput(f"unknown capacity {capacity!r}; expected one of {', '.join(CAPACITY_SOURCES)}")
     asked = ModelOptions(frames, tlb, reuse_distances)
     fetched = None if prefetch is None else prefetchers(prefetch)
     events_file = None if events is None else Path(events)
@@ -320,6 +333,7 @@ def run(
 
     folder = None if out is None else Path(out)
     described, own = here.for_run(None if machine is None else Path(machine), counts)
+    described = with_capacity(described, capacity)
     if fetched is not None:
         described = with_prefetchers(described, fetched)
     settings = Settings(choice, detail, time_limit, own, found.guesses, events_file, asked)

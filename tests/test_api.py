@@ -113,6 +113,8 @@ def test_options_reach_what_is_measured(spec: Path, asked: list[dict[str, Any]])
     counteroof.run(spec, kernels="sqrt", params={"n": 9})
     assert asked[-1]["labels"] == ["sqrt"]
     assert not asked[-1]["machine"].prefetch.on
+    with pytest.raises(BadInput, match="what the caches hold has not been measured here"):
+        counteroof.run(spec, kernels="sqrt", capacity="measured")
     counteroof.run(spec, kernels="sqrt", prefetch="stream")
     assert asked[-1]["machine"].prefetch.stream
 
@@ -137,6 +139,7 @@ def test_specs_and_paths_may_be_mixed(spec: Path, asked: list[dict[str, Any]]) -
         ((), {"size": "tiny"}, "unknown size 'tiny'"),
         ((), {"counter": "papi"}, "unknown counter 'papi'"),
         ((), {"prefetch": "stride"}, "unknown prefetcher 'stride'"),
+        ((), {"capacity": "real"}, "unknown capacity 'real'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(

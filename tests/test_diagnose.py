@@ -694,6 +694,32 @@ def test_a_dot_above_its_roof_gets_the_likely_reason() -> None:
     assert doubts.ABOVE not in rules(facts(large, seconds=1))
 
 
+def test_bytes_kept_in_a_cache_of_which_less_was_found_are_doubted() -> None:
+    """The L3 of the machine has 32 MiB, and 10 of them were there."""
+    last = MACHINE.caches[-1]
+    found = replace(MACHINE, capacities=(Capacity("L3", 10 << 20, 16e-9),))
+    kept = read("a", 8 << 20, touched_bytes=24 << 20)  # two thirds of it never leave
+    one = only(facts(kept, machine=found), doubts.TAKEN)
+    assert one.severity == "doubt"
+    assert "L3 is modelled with the 32 MiB of its label, of which 10 MiB were there" in one.message
+    assert one.evidence == {
+        "label bytes": last.bytes,
+        "measured bytes": 10 << 20,
+        "touched bytes": 24 << 20,
+    }
+    whole = read("a", 24 << 20, touched_bytes=24 << 20)
+    again = replace(whole, dram_read_bytes=48 << 20, again_capacity_bytes=24 << 20, again_conflict_bytes=0)
+    assert doubts.TAKEN in rules(facts(again, machine=found))
+    for case in (
+        facts(kept),  # nothing was measured
+        facts(kept, machine=replace(MACHINE, capacities=(Capacity("L3", last.bytes, 16e-9),))),
+        facts(whole, machine=found),  # all of it comes from memory as it is
+        facts(read("a", 1 << 20, touched_bytes=9 << 20), machine=found),  # fits what was found
+        facts(read("a", 1 << 20, touched_bytes=128 << 20), machine=found),  # far more than the label
+    ):
+        assert doubts.TAKEN not in rules(case)
+
+
 def test_an_imported_count_is_doubted() -> None:
     moved = Count(8 * N, "imported", "a file")
     counted = measurement(2 * N, (read("a", 8 * N),), read=0, write=0, dram_bytes=moved)

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import BadInput
-from ..machine.model import Machine, Prefetch
+from ..machine.model import CacheLevel, Machine, Prefetch
 
 FrameSource = Literal["random", "pagemap"]
 FRAME_SOURCES: tuple[FrameSource, ...] = typing.get_args(FrameSource)
+CapacitySource = Literal["nominal", "measured"]
+CAPACITY_SOURCES: tuple[CapacitySource, ...] = typing.get_args(CapacitySource)
+
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,35 @@ def with_prefetchers(machine: Machine, prefetch: Prefetch) -> Machine:
     if prefetch.on and len(machine.caches) < 2:
         raise BadInput("hardware prefetchers bring lines into level 2, and the machine has one level alone")
     return dataclasses.replace(machine, prefetch=prefetch)
+
+
+def with_capacity(machine: Machine, source: CapacitySource) -> Machine:
+    """Return a machine whose shared caches have the capacity of their label, or what a sweep found of it.
+
+    The ways stay and the sets become fewer: neighbours, who take the rest, put their lines into all sets.
+
+    Raises
+    ------
+    BadInput
+        If nothing was measured.
+    """
+    if source == "nominal":
+        return machine
+    if not machine.capacities:
+        raise BadInput(
+            "what the caches hold has not been measured here; 'counteroof machine' does so (without --quick)"
+        )
+    caches = tuple(
+        cache if cache.shared_by == 1 else _shrunk(cache, machine.measured_bytes(cache))
+        for cache in machine.caches
+    )
+    return dataclasses.replace(machine, caches=caches)
+
+
+def _shrunk(cache: CacheLevel, held: int | None) -> CacheLevel:
+    """Return a cache of about so many bytes; each slice has a whole number of pages in each way."""
+    if held is None:
+        return cache
+    unit = cache.ways * cache.slices * _PAGE
+    source = f"{cache.source}; capacity measured, {cache.bytes} B by its label"
+    return dataclasses.replace(cache, bytes=max(1, held // unit) * unit, source=source)

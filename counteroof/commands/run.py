@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from ..cachesim.options import FRAME_SOURCES, FrameSource, ModelOptions, prefetchers, with_prefetchers
+from ..cachesim.options import (
+    CAPACITY_SOURCES,
+    FRAME_SOURCES,
+    CapacitySource,
+    FrameSource,
+    ModelOptions,
+    prefetchers,
+    with_capacity,
+    with_prefetchers,
+)
 from ..errors import BadInput
 from . import DONE, FAILED, INTERRUPTED
 
@@ -81,6 +90,13 @@ Exit codes: 0 all kernels measured, 1 a kernel failed, 2 bad input, 130 interrup
     show_default=True,
     help="Where modelled arrays lie in memory: at random, alike in every run, or where they really do.",
 )
+@click.option(
+    "--capacity",
+    type=click.Choice(CAPACITY_SOURCES),
+    default="nominal",
+    show_default=True,
+    help="What modelled caches hold that others share: what their label says, or what was measured.",
+)
 @click.option("--tlb", is_flag=True, help="Translate addresses in the cache model, and count page walks.")
 @click.option(
     "--reuse-distances", is_flag=True, help="Count the lines between accesses of the same line; takes long."
@@ -133,6 +149,7 @@ def command(
     events_file: Path | None,
     detail: str,
     frames: FrameSource,
+    capacity: CapacitySource,
     tlb: bool,
     reuse_distances: bool,
     prefetch: str | None,
@@ -180,6 +197,7 @@ def command(
 
     folder = _files.folder(out)
     machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
+    machine = with_capacity(machine, capacity)
     if fetched is not None:
         machine = with_prefetchers(machine, fetched)
 

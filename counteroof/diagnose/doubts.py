@@ -14,7 +14,14 @@ NEAR = 2
 SLOWER = 0.97
 """A ceiling at less than this part of the best clock of the others was disturbed."""
 
+FAR = 4
+"""Of data so many times as large as a cache hardly any stay, whatever is replaced."""
+
+KEPT = 0.05
+"""From this share on, what the modelled cache kept of the data is worth a doubt."""
+
 ABOVE = "above its roof"
+TAKEN = "less cache than modelled"
 
 
 def above_the_roof(facts: Facts) -> Iterator[Finding]:
@@ -69,4 +76,30 @@ def _reasons(facts: Facts) -> Iterator[str]:
             )
 
 
-RULES = (above_the_roof,)
+def less_cache(facts: Facts) -> Iterator[Finding]:
+    """Bytes that the model keeps in a cache of which less was there when the machine was measured."""
+    if facts.bytes is None or facts.bytes.status != "modelled":
+        return
+    touched = sum(one.touched_bytes or 0 for one in facts.arrays)
+    again = sum(one.read_again_bytes for one in facts.arrays)
+    moved_once = sum(
+        min(one.touched_bytes or 0, max(one.dram_read_bytes, one.dram_write_bytes)) for one in facts.arrays
+    )
+    if not again and touched - moved_once <= KEPT * touched:
+        return  # nothing was kept that a smaller cache could lose
+    for cache in facts.machine.caches:
+        held = facts.machine.measured_bytes(cache) if cache.shared_by > 1 else None
+        if held is None or not held < touched < FAR * cache.bytes:
+            continue
+        yield Finding(
+            TAKEN,
+            "doubt",
+            f"{cache.name} is modelled with the {units.binary_bytes(cache.bytes)} of its label, of which "
+            f"{units.binary_bytes(held)} were there when this machine was measured: of the "
+            f"{units.byte_count(touched)} touched, more may come from memory than is modelled",
+            "count again with what was measured (--capacity measured), or with hardware counters",
+            evidence={"label bytes": cache.bytes, "measured bytes": held, "touched bytes": touched},
+        )
+
+
+RULES = (above_the_roof, less_cache)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from counteroof import results as results_file
 from counteroof import session
 from counteroof.cachesim.options import ModelOptions
 from counteroof.commands import BAD_INPUT, DONE, FAILED, INTERRUPTED, _machine, main
+from counteroof.machine.model import Capacity
 from counteroof.results import KernelResult, Results
 from tests import factories
 
@@ -187,6 +189,20 @@ def test_prefetchers_are_switched_on_for_the_machine(spec: str, measured: Instal
         assert main(["run", spec, "--out", str(tmp_path), "--prefetch", text]) == DONE
         prefetch = asked[-1]["machine"].prefetch
         assert (prefetch.adjacent, prefetch.stream) == (pairs, streams)
+
+
+def test_shared_caches_have_what_was_measured_if_that_is_asked_for(
+    spec: str, measured: Install, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = measured(factories.result())
+    assert main(["run", spec, "--out", str(tmp_path), "--capacity", "measured"]) == BAD_INPUT
+    assert "what the caches hold has not been measured here" in capsys.readouterr().err
+    assert asked == []
+    found = replace(factories.machine(), capacities=(Capacity("L3", 10 << 20, 16e-9),))
+    monkeypatch.setattr(_machine, "for_run", lambda file, threads: (found, None))
+    for text, size in (("nominal", 32 << 20), ("measured", 10 << 20)):
+        assert main(["run", spec, "--out", str(tmp_path), "--capacity", text]) == DONE
+        assert asked[-1]["machine"].caches[-1].bytes == size
 
 
 def test_a_prefetcher_nobody_knows_is_bad_input(spec: str, measured: Install, capsys: Captured) -> None:

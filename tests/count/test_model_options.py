@@ -10,11 +10,11 @@ import pytest
 
 from counteroof import reconcile
 from counteroof.cachesim.model import CacheModel
-from counteroof.cachesim.options import ModelOptions, prefetchers, with_prefetchers
+from counteroof.cachesim.options import ModelOptions, prefetchers, with_capacity, with_prefetchers
 from counteroof.count import instrument
 from counteroof.count.base import OTHER, Frames
 from counteroof.errors import BadInput
-from counteroof.machine.model import Prefetch, Tlb
+from counteroof.machine.model import Capacity, Prefetch, Tlb
 from counteroof.machine.topology import detect
 from counteroof.reconcile import PREFETCHED, LedgerLine, check, ledger
 from counteroof.run import frames as run_frames
@@ -131,6 +131,36 @@ def test_reuse_distances_of_a_counted_kernel_are_those_of_its_loops() -> None:
         assert len(one.reuse.counts) == far + 1
         assert sum(one.reuse.counts[3:far]) <= 0.01 * lines
     assert counted(case).arrays[0].reuse is None
+
+
+def test_a_shared_cache_has_what_was_measured_of_it_if_that_is_asked_for() -> None:
+    """The ways stay; in each of 16 ways there are as many whole pages as fit into what was found."""
+    found = (Capacity("L1", 1 << 10, 1e-9), Capacity("L2", 1 << 10, 4e-9), Capacity("L3", 10_500_000, 16e-9))
+    machine = replace(factories.machine(), capacities=found)
+    l1, l2, l3 = machine.caches
+    assert with_capacity(machine, "nominal") == machine
+    small = with_capacity(machine, "measured")
+    assert small.caches[:2] == (l1, l2)  # nobody else uses them: a sweep finds conflicts of pages there
+    assert small.caches[2] == replace(
+        l3, bytes=160 * 16 * PAGE, source="sysfs; fill assumed; capacity measured, 33554432 B by its label"
+    )
+    model = CacheModel(small.caches)
+    for address in range(START, START + 12 * 1024 * 1024, 64):
+        model.access(address, 8)
+    model.reset()
+    for address in range(START, START + 12 * 1024 * 1024, 64):
+        model.access(address, 8)
+    assert model.totals().dram_read_bytes > 6 * 1024 * 1024  # 12 MiB do not stay in 10 and one of L2
+
+
+def test_a_cache_that_was_found_whole_or_nearly_gone_can_be_modelled() -> None:
+    machine = factories.machine()
+    whole = replace(machine, capacities=(Capacity("L3", 40 << 20, 16e-9),))
+    assert with_capacity(whole, "measured").caches == machine.caches
+    gone = replace(machine, capacities=(Capacity("L3", 5000, 16e-9),))
+    assert with_capacity(gone, "measured").caches[2].bytes == 16 * PAGE
+    with pytest.raises(BadInput, match=r"has not been measured here; 'counteroof machine' does so"):
+        with_capacity(machine, "measured")
 
 
 def test_prefetchers_are_named() -> None:
