@@ -80,20 +80,26 @@ def _room() -> int | None:
 
 
 def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, ...]:
-    """Return random and strided loads at each level that whole lines come from, DRAM first."""
+    """Return random, scattered and strided loads at each level that whole lines come from, DRAM first."""
     *inner, memory = boundaries(machine.caches)
     jobs = []
-    for mix in ("random", "strided"):
+    for mix in ("random", "scattered", "strided"):
         loop = _loop(mix)
         size = 1 << (bytes_each.bit_length() - 1)
         note = f"{units.binary_bytes(size * threads)} of memory"
         jobs.append(_pattern_job(f"{memory.name} {mix}", loop, memory, size, note))
         for cache, boundary in reversed(list(zip(machine.caches[1:], inner[1:], strict=True))):
             room = stream_bytes(machine, cache, threads, 1)
+            if room is None and _of_chains(loop):  # which need no power of two
+                room = stream_bytes(machine, cache, threads, 1, any_size=True)
             if room is not None:
                 note = f"{units.binary_bytes(room)} a thread"
                 jobs.append(_pattern_job(f"{boundary.name} {mix}", loop, boundary, room, note))
     return tuple(jobs)
+
+
+def _of_chains(loop: Loop) -> bool:
+    return loop.order in ("chain", "chains")
 
 
 def _pattern_job(name: str, loop: Loop, boundary: Boundary, size: int, note: str) -> Job:
@@ -103,12 +109,16 @@ def _pattern_job(name: str, loop: Loop, boundary: Boundary, size: int, note: str
 
 
 def patterns(machine: Machine, threads: int) -> list[Ceiling]:
-    """Return what loads of random lines, each waiting for the one before, and of every fourth line reach."""
+    """Return what loads of random lines reach, and of every fourth line.
+
+    Of random lines each load waits for the one before, or, scattered, there are many such walks at a time, as
+    where an index says what to load.
+    """
     cpus = topology.placement(threads)
     bytes_each = max(sweep.TIMES_LAST * machine.caches[-1].bytes // threads, 4 << 20)
     jobs = pattern_jobs(machine, threads, bytes_each)
-    found = [_random(cpus, job) for job in jobs if job.loop.mix == "random"]
-    strided = [job for job in jobs if job.loop.mix == "strided"]
+    found = [_random(cpus, job) for job in jobs if _of_chains(job.loop)]
+    strided = [job for job in jobs if not _of_chains(job.loop)]
     with Team(cpus, max(job.memory_bytes for job in strided)) as team:
         found += measure_jobs(team, strided, BRIEF)
     return found

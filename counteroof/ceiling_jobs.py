@@ -195,10 +195,13 @@ def _dram_job(loop: Loop, memory: Boundary, threads: int, bytes_each: int) -> Jo
     return Job(f"{memory.name} {loop.mix}", loop, memory, size, iterations=iterations, note=note)
 
 
-def stream_bytes(machine: Machine, cache: CacheLevel, threads: int, streams: int) -> int | None:
+def stream_bytes(
+    machine: Machine, cache: CacheLevel, threads: int, streams: int, *, any_size: bool = False
+) -> int | None:
     """Return the bytes of each stream that a thread goes round in to measure a cache; ``None`` if none do.
 
-    A power of two, such that all streams together fit well into this cache and well exceed the one above.
+    A power of two, unless ``any_size`` will do, such that all streams together fit well into this cache and
+    well exceed the one above.
     """
     index = machine.caches.index(cache)
     instances = max(1, (machine.logical_cpus or 1) // cache.shared_by)
@@ -209,7 +212,8 @@ def stream_bytes(machine: Machine, cache: CacheLevel, threads: int, streams: int
     above = machine.caches[index - 1].bytes if index else 0
     # what others leave of a shared cache is known once it was measured
     for part, times in _ROOM[min(index, 1 if measured else len(_ROOM) - 1)]:
-        size = _power_of_two(math.floor(share * part) // streams)
+        size = math.floor(share * part) // streams
+        size = size // 64 * 64 if any_size else _power_of_two(size)
         if size and size * streams >= times * above:
             return size
     return None

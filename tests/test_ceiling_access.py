@@ -36,6 +36,9 @@ def test_random_and_strided_loads_are_measured_wherever_whole_lines_come_from() 
         "DRAM random",
         "L2-L3 random",
         "L1-L2 random",
+        "DRAM scattered",
+        "L2-L3 scattered",
+        "L1-L2 scattered",
         "DRAM strided",
         "L2-L3 strided",
         "L1-L2 strided",
@@ -47,6 +50,20 @@ def test_random_and_strided_loads_are_measured_wherever_whole_lines_come_from() 
         )
         assert job.loop.moved_bytes(job.boundary) == (128 if job.boundary.kind == "victims" else 64)
     assert jobs[0].loop.convention(jobs[0].boundary) == "both ways, write-allocate counted: 64 B a load"
+
+
+def test_chains_are_measured_in_what_is_left_of_a_cache_that_has_room_for_no_power_of_two() -> None:
+    """Of 5 MiB at most three quarters are used, and twice the 1.25 MiB of L2 at least."""
+    machine = factories.machine()
+    l1, l2, l3 = machine.caches
+    machine = replace(
+        machine,
+        caches=(l1, replace(l2, bytes=5 * MIB // 4), l3),
+        capacities=(Capacity("L3", 5 * MIB, 20e-9),),
+    )
+    jobs = {job.name: job for job in pattern_jobs(machine, 1, 80 * MIB)}
+    assert "L2-L3 strided" not in jobs
+    assert jobs["L2-L3 random"].stream_bytes == jobs["L2-L3 scattered"].stream_bytes == 15 * MIB // 4
 
 
 @pytest.mark.x86_64
@@ -162,6 +179,8 @@ def test_random_loads_say_how_long_one_takes_and_small_pages_are_named() -> None
     machine = small_machine()
     found = {one.name: one for one in ceiling_access.patterns(machine, 1)}
     assert "s a load" in found["DRAM random"].note
+    assert "s a load" in found["DRAM scattered"].note
+    assert found["DRAM scattered"].convention == found["DRAM random"].convention
     names = [one.name for one in ceiling_access.small_pages(machine, 1)]
     assert len(names) == 2
     assert all(name.endswith(" KiB pages") for name in names)

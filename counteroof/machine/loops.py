@@ -37,7 +37,7 @@ class Loop:
     @property
     def of_lines(self) -> bool:
         """Whether each load is of another line, which moves whole for it."""
-        return self.order in ("chain", "stride", "pages")
+        return self.order in ("chain", "chains", "stride", "pages")
 
     @property
     def apart(self) -> int:
@@ -161,7 +161,7 @@ class Team:
     small_bytes
         More memory of each thread, for which no huge pages are asked.
     chain_bytes
-        Of each thread's memory become a chain of pointers, for the loop ``random`` and no other.
+        Of each thread's memory become a chain of pointers, for the loops ``random`` and ``scattered`` alone.
     home
         Processors that write the memory, and so choose the node it lies on; by default ``cpus``.
     """

@@ -16,6 +16,31 @@ uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b
     return iterations;
 }
 
+/* Puts walks as far from each other as they can be, so that none finds what another has just fetched. */
+static void spread(struct ceilings_line *first, uint64_t count)
+{
+    struct ceilings_line *line = first;
+    for (uint64_t i = 0, walk = 0; walk < CEILINGS_CHAINS; i++, line = line->next)
+        for (; walk < CEILINGS_CHAINS && walk * count / CEILINGS_CHAINS == i; walk++) first[1 + walk].reached = line;
+}
+
+uint64_t ceilings_scatter(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    struct ceilings_line *first = (struct ceilings_line *)a, *walk[CEILINGS_CHAINS];
+    uint64_t done = 0;
+    (void)b, (void)c;
+    if (!first[1].reached)
+        spread(first, mask / LINE + 1);
+    for (int i = 0; i < CEILINGS_CHAINS; i++) walk[i] = first[1 + i].reached;
+    for (; done < iterations; done += CEILINGS_CHAINS)
+        for (int i = 0; i < CEILINGS_CHAINS; i++) {
+            walk[i] = walk[i]->next;
+            __asm__ volatile("" : "+r"(walk[i]));
+        }
+    for (int i = 0; i < CEILINGS_CHAINS; i++) first[1 + i].reached = walk[i];
+    return done;
+}
+
 static void load(const char *place)
 {
     double value = *(const double *)place;
@@ -67,4 +92,5 @@ void ceilings_chain(struct ceilings_line *lines, uint64_t count)
         lines[other].next = kept;
     }
     lines[0].reached = lines;
+    for (uint64_t i = 1; i <= CEILINGS_CHAINS && i < count; i++) lines[i].reached = NULL;
 }

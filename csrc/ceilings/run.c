@@ -329,9 +329,12 @@ static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop
         return 1;
     if (!streams || job->loads >= CEILINGS_LOADS || job->stores >= CEILINGS_LOADS)
         return 0;
-    if (!job->memory || (loop->run == ceilings_chase) != (job->memory->chain_bytes != 0))
+    if (!job->memory || ceilings_follows(loop) != (job->memory->chain_bytes != 0))
         return 0; /* pointers are no numbers to compute with */
-    if (loop->run == ceilings_chase)
+    if (loop->run == ceilings_scatter &&
+        (job->stream_bytes != job->memory->chain_bytes || job->stream_bytes <= CEILINGS_CHAINS * loop->chunk_bytes))
+        return 0; /* it finds its places by the length of the chain, and keeps them in its lines */
+    if (ceilings_follows(loop))
         return job->threads <= job->memory->threads && job->wrapped;
     if (!job->memory || job->threads > job->memory->threads || job->stream_bytes % loop->chunk_bytes)
         return 0;

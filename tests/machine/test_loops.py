@@ -23,7 +23,7 @@ EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
 OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
 BY_HAND = [one for one in USABLE if not one.of_lines]
-PLAIN = (b"chain", b"stride", b"pages")
+PLAIN = (b"chain", b"chains", b"stride", b"pages")
 ENTRIES = [
     entry for entry in EVERY if ffi.string(entry.order) not in PLAIN and ffi.string(entry.streams) != b"*"
 ]
@@ -96,7 +96,7 @@ def test_write_allocate_follows_from_the_streams() -> None:
     moved |= {loop.mix: loop.moved_bytes(memory) for loop in USABLE if loop.of_lines}
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
-    expected |= {"2:1 in place": 24, "random": 64, "strided": 64, "walk": 64}
+    expected |= {"2:1 in place": 24, "random": 64, "scattered": 64, "strided": 64, "walk": 64}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -354,6 +354,8 @@ def _flags() -> set[str]:
 # ---- loads of single lines ----
 
 LINE = 64
+CHAINS = 32
+"""That walks side by side go along; where they are is in the lines from the second on."""
 
 
 def chained(lines: int) -> npt.NDArray[np.uint64]:
@@ -366,6 +368,7 @@ def chained(lines: int) -> npt.NDArray[np.uint64]:
     moved = memory.ctypes.data - start  # the pointers of the copy, too
     memory[::8] += np.uint64(moved % 2**64)
     memory[1:2] += np.uint64(moved % 2**64)
+    assert not memory[9 : 8 * min(lines, CHAINS + 1) : 8].any(), "walks side by side have no places yet"
     return memory
 
 
@@ -396,6 +399,32 @@ def test_a_walk_goes_on_where_the_last_one_ended() -> None:
     assert (int(memory[1]) - memory.ctypes.data) // LINE == line != 0
     call(loop, 700, 2**64 - 1, values)
     assert int(memory[1]) == memory.ctypes.data
+
+
+def test_scattered_loads_go_on_from_places_that_divide_the_chain_evenly() -> None:
+    """Of 32 walks along 64 lines each starts two lines after the one before, and the next call goes on."""
+    loop = next(one for one in USABLE if one.order == "chains")
+    lines = 2 * CHAINS
+    memory = chained(lines)
+    order = [0]
+    for _ in range(lines - 1):
+        order.append((int(memory[8 * order[-1]]) - memory.ctypes.data) // LINE)
+    values = memory.view(np.float64)
+    for steps, reached in ((3, 3), (1, 4)):
+        assert call(loop, steps * CHAINS - 1, lines * LINE - 1, values) == steps * CHAINS
+        places = [(int(memory[8 * walk + 9]) - memory.ctypes.data) // LINE for walk in range(CHAINS)]
+        assert places == [order[(2 * walk + reached) % lines] for walk in range(CHAINS)]
+
+
+def test_scattered_loads_need_the_whole_chain_and_lines_for_their_places() -> None:
+    loop = next(one for one in USABLE if one.order == "chains")
+    with Team(placement(1), 1 << 16, chain_bytes=1 << 16) as team:
+        assert team.run(loop, 64, 2, stream_bytes=1 << 16, wrapped=True).iterations == (64, 64)
+        with pytest.raises(MachineError, match="Invalid argument"):
+            team.run(loop, 64, 1, stream_bytes=1 << 15, wrapped=True)
+        team.chain(CHAINS * LINE)
+        with pytest.raises(MachineError, match="Invalid argument"):
+            team.run(loop, 64, 1, stream_bytes=CHAINS * LINE, wrapped=True)
 
 
 def test_warm_ups_run_and_are_no_samples() -> None:
