@@ -18,14 +18,14 @@ from counteroof.diagnose import (
     findings,
     fine,
     fits,
-    memory,
+    inner,
     pages,
     stacked,
     threads,
 )
 from counteroof.diagnose.base import Facts, Shape, Size
 from counteroof.formula import Formula
-from counteroof.machine.model import Capacity
+from counteroof.machine.model import Capacity, Policy
 from counteroof.reconcile import dram_bytes, ledger
 from counteroof.roofline import Observation, place
 from tests import factories
@@ -274,6 +274,11 @@ def test_rows_a_power_of_two_apart_push_each_other_out() -> None:
     odd = Shape("a", "f64", 8, (4096, 4104), ("n", "n"))
     padded = again("a", odd.bytes, 2, again_capacity_bytes=0, again_conflict_bytes=odd.bytes)
     assert rules(facts(padded, shapes=(odd,))) == ["fetched again: capacity"]
+    # rows that are spread over the sets are lost to a choice of victims: padding changes nothing
+    *others, last = MACHINE.caches
+    assert last.hashed
+    at_random = replace(MACHINE, caches=(*others, replace(last, policy=Policy("random"))))
+    assert rules(facts(array, shapes=(square,), machine=at_random)) == ["fetched again: capacity"]
 
 
 def test_what_is_read_once_is_not_fetched_again() -> None:
@@ -378,6 +383,122 @@ def test_only_what_the_modelled_tlb_does_not_have_waits_for_its_address() -> Non
     assert pages.TRANSLATION not in rules(translated(lines // 1000, 10))
 
 
+# Walks across lines that memory delivers once
+
+
+def across(
+    *,
+    rows: int = 4096,
+    row: int = 4104,
+    came: float = 8.0,
+    stride: int | None = None,
+    others: tuple[Shape, ...] = (),
+    **fields: Any,
+) -> Facts:
+    """Return sums of all columns of a matrix, for each element of which a line leaves L2 ``came / 8`` times.
+
+    The lines are read from memory once.
+    """
+    shape = Shape("a", "f64", 8, (rows, row), ("n", "m"))
+    walked = StrideShare("a", 8 * row if stride is None else stride, 8, False, 1.0, rows * row)
+    counted = measurement(
+        rows * row,
+        (read("a", shape.bytes), *(read(one.name, one.bytes) for one in others)),
+        strides=(walked,),
+        l1_l2_bytes=modelled(came * shape.bytes),
+        l2_l3_bytes=modelled(2 * shape.bytes),
+        instructions=factories.instrumented(fields.pop("instructions", 6 * rows * row)),
+    )
+    values = {"seconds": 0.2, "clock_hz": 4e9, "machine": factories.machine((*CEILINGS, *WALKS)), **fields}
+    return facts(counted=counted, shapes=(shape, *others), **values)
+
+
+def test_a_walk_across_lines_costs_time_though_memory_delivers_each_once() -> None:
+    one = only(across(), "strided access")
+    # along its rows the bytes of the array come at the roof of reads, in 3.4 ms
+    assert one.gain == pytest.approx(0.2 / (8 * 4096 * 4104 / 40e9))
+    assert one.evidence["stride"] == 8 * 4104
+    assert one.evidence["asked for a line"] == 8
+    assert "a is walked across its lines, most accesses 32832 B from the one before" in one.message
+    assert "exchange the loops" in one.try_
+    assert "at most 384 rows at a time, whose lines stay in L1" in one.try_
+
+
+def test_what_walks_across_lines_gain_is_bounded_by_what_misses_can_have_taken() -> None:
+    latencies = tuple(Capacity(level, None, seconds) for level, seconds in (("L2", 4e-9), ("L3", 16e-9)))
+    memory = bandwidth("DRAM random", 0.64, level="dram", mix="random")
+    known = replace(factories.machine((*CEILINGS, *WALKS)), capacities=latencies, access=(memory,))
+    lines = 4096 * 4104 / 8
+    misses = 8 * lines * 4e-9 + 2 * lines * 16e-9 + lines * 100e-9
+    one = only(across(machine=known, seconds=1.0), "strided access")
+    assert one.gain == pytest.approx(1 / (1 - misses))
+
+
+def test_a_kernel_that_executes_much_besides_gains_the_time_of_the_walk_alone() -> None:
+    # 16.8 M lines at 6 ns each are half of 0.2 s, but a fifth of 0.5 s
+    one = only(across(seconds=0.5, instructions=3 * 10**9), "strided access")
+    walk, order = 4096 * 4104 * 6e-9, 8 * 4096 * 4104 / 40e9
+    assert one.gain == pytest.approx(0.5 / (0.5 - (walk - order)))
+
+
+def test_without_a_time_a_walk_is_held_against_measured_ones() -> None:
+    one = only(across(seconds=None, clock_hz=None), "strided access")
+    assert one.gain == pytest.approx(4096 * 4104 * 6e-9 / (8 * 4096 * 4104 / 40e9))
+
+
+def test_where_another_matrix_needs_the_other_order_tiles_keep_the_lines_of_both() -> None:
+    other = Shape("b", "f64", 8, (4104, 4096), ("m", "n"))
+    one = only(across(others=(other,)), "strided access")
+    assert "tiles of 32 x 32 elements, so that the lines of a and of b stay in L1" in one.try_
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        # the first cache keeps the lines of a column until their next element
+        across(came=1.0),
+        # along the rows
+        across(stride=8),
+        # each line once
+        across(rows=4096, row=8, stride=64, came=1.0),
+    ],
+)
+def test_walks_whose_lines_do_not_come_again_are_no_finding(found: Facts) -> None:
+    assert "strided access" not in rules(found)
+
+
+def test_rows_a_power_of_two_apart_are_one_finding_that_names_the_better_remedy() -> None:
+    crowded = across(row=4096, seconds=1.0)
+    (traffic,) = (crowded.traffic,)
+    assert traffic is not None
+    crowded = replace(
+        crowded, traffic=replace(traffic, l2_l3_bytes=modelled(16 * 8 * 4096 * 4096)), counted=traffic
+    )
+    found = {one.rule: one for one in findings(crowded)}
+    assert "strided access" not in found
+    assert "from 4096 to 4104" in found["fetched again: conflict"].try_
+    assert "or walk along the rows, which gains more (up to" in found["fetched again: conflict"].try_
+
+
+def test_a_line_that_memory_delivers_again_for_each_element_is_told_of_once() -> None:
+    found = across()
+    assert found.traffic is not None
+    size = 8 * 4096 * 4104
+    arrays = (again("a", size, 8),)
+    counted = replace(found.traffic, arrays=arrays, dram_read_bytes=modelled(8 * size))
+    found = replace(found, counted=counted, traffic=counted)
+    assert rules(found).count("strided access") == 1
+    assert "move again" in only(found, "strided access").message
+
+
+def test_of_a_known_walk_a_cache_may_keep_some_lines_until_their_next_element() -> None:
+    found = across()
+    assert found.traffic is not None
+    size = 8 * 4096 * 4104
+    counted = replace(found.traffic, arrays=(again("a", size, 3),), dram_read_bytes=modelled(3 * size))
+    assert "move again" in only(replace(found, counted=counted, traffic=counted), "strided access").message
+
+
 @pytest.mark.parametrize(
     "found",
     [
@@ -399,9 +520,7 @@ def test_traffic_between_caches_is_a_finding_where_it_sets_the_pace() -> None:
     shape = Shape("b", "f64", 8, (512, 512), ("n", "n"))
     size, shapes = shape.bytes, (shape, replace(shape, name="c"))
     many = {"l1_l2_bytes": modelled(0), "l2_l3_bytes": modelled(2000 * size)}
-    one = only(
-        facts(replace(read("b", size), dram_read_bytes=0), shapes=shapes, **many), memory.CACHE_TRAFFIC
-    )
+    one = only(facts(replace(read("b", size), dram_read_bytes=0), shapes=shapes, **many), inner.CACHE_TRAFFIC)
     assert one.gain is not None
     assert "blocks of 128 x 128 of b, c take 256 KiB of its 1 MiB" in one.try_
     few = {"l1_l2_bytes": modelled(0), "l2_l3_bytes": modelled(2 * size)}
@@ -776,6 +895,42 @@ def test_a_kernel_at_its_roof_without_waste_is_told_that_it_is_fine() -> None:
     (other,) = findings(facts(array, seconds=8 * N / 40e9 / 0.3))
     assert other.rule == fine.OPEN
     assert fine.FINE_RULE not in rules(facts(*TRIAD, seconds=0.0115))
+
+
+def test_what_is_known_of_a_kernel_far_from_its_roofs_is_said_with_what_to_try() -> None:
+    array = read("a", 8 * N)
+    counted = measurement(2 * N, (array,), instructions=factories.instrumented(12 * N))
+    # 8 N bytes take 4 ms
+    waits = only(facts(counted=counted, seconds=0.04, clock_hz=4e9), fine.OPEN)
+    assert "only 10 % of its time is what memory needs" in waits.message
+    assert "memory 10 %, arithmetic 0.8 %; 1.50 instructions a cycle" in waits.message
+    assert waits.evidence["instructions a cycle"] == 1.5
+    for seconds, first in ((0.1, "it waits, likely for lines"), (0.02, "the instructions themselves")):
+        assert only(facts(counted=counted, seconds=seconds, clock_hz=4e9), fine.OPEN).try_.startswith(first)
+
+
+def test_what_misses_cannot_have_taken_is_waiting_for_something_else() -> None:
+    latencies = tuple(Capacity(level, None, seconds) for level, seconds in (("L2", 4e-9), ("L3", 16e-9)))
+    memory = bandwidth("DRAM random", 0.64, level="dram", mix="random")
+    machine = replace(MACHINE, capacities=latencies, access=(memory,))
+    size = 8 * N
+    moved = {"l1_l2_bytes": modelled(size), "l2_l3_bytes": modelled(size)}
+    found = facts(
+        counted=measurement(2 * N, (read("a", size),), **moved), machine=machine, seconds=1.0, clock_hz=4e9
+    )
+    # 2.5 M lines of 120 ns each
+    one = only(found, fine.OPEN)
+    assert "misses, if each line waited for the one before, at most 30 %" in one.message
+    assert one.try_.startswith("it waits, and not for lines")
+
+
+def test_findings_that_explain_little_are_not_all() -> None:
+    # write-allocate gains 1.43 at the roof, and far from it next to nothing
+    far = findings(facts(*TRIAD, seconds=0.0456))
+    assert [one.rule for one in far] == ["write-allocate", fine.OPEN]
+    assert "what was found gains up to 1.03 times, which is not all" in far[-1].message
+    near = findings(facts(*TRIAD, seconds=0.0228))
+    assert [one.rule for one in near] == ["write-allocate"]
 
 
 def test_a_walk_down_columns_that_stay_in_l2_is_held_against_walks() -> None:

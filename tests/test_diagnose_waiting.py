@@ -15,7 +15,7 @@ from counteroof.count.base import (
     Measurement,
     StrideShare,
 )
-from counteroof.diagnose import findings, memory, waiting
+from counteroof.diagnose import arithmetic, findings, memory, waiting
 from counteroof.run.timing import PageFaults
 from tests.factories import N, measurement
 from tests.test_diagnose import facts, only, read, rules
@@ -69,6 +69,18 @@ def test_waiting_comes_before_what_wider_vectors_gain() -> None:
     assert rules(facts(counted=waits(chain(17))))[0] == waiting.RECURRENCE
     timed = findings(facts(counted=waits(chain(17), latencies="Zen 3"), **TIMED))
     assert timed[0].rule == waiting.RECURRENCE
+
+
+def test_single_numbers_are_said_to_be_so_where_other_loops_have_them() -> None:
+    few = chain(17 * 4, passes=N // 4)
+    assert arithmetic.NOT_VECTORISED in rules(facts(counted=waits(few)))
+    assert arithmetic.NOT_VECTORISED not in rules(facts(counted=waits(chain(17))))
+
+
+def test_a_loop_that_waits_for_its_own_counter_alone_is_no_chain() -> None:
+    counter = chain(1, links=(ChainLink("add rax, 0x8", 1),))
+    assert waiting.RECURRENCE not in rules(facts(counted=waits(counter)))
+    assert waiting.RECURRENCE in rules(facts(counted=waits(counter, chain(1))))
 
 
 def test_the_clock_of_the_timed_calls_goes_first() -> None:

@@ -9,7 +9,8 @@ from .. import units
 from ..count.base import FlopClass
 from .base import PACED, Facts, Finding, Gain, nearest
 from .claims import flops_fit
-from .memory import SCATTERED, cache_traffic, fetched_again
+from .inner import cache_traffic
+from .memory import SCATTERED, fetched_again
 from .peaks import ISA_BITS, SLOW, arithmetic_seconds, waiting_seconds
 
 SHARE = 0.1

@@ -187,6 +187,14 @@ class Facts:
         return None if self.counted is None else self.counted.flops.value
 
     @property
+    def instructions_per_cycle(self) -> float | None:
+        """Instructions that one thread executed in a cycle of its clock; ``None`` if that is not known."""
+        if self.counted is None or self.threads > 1 or not self.clock_hz or not self.own_seconds:
+            return None
+        number = self.counted.instructions.value
+        return None if number is None else number / self.clock_hz / self.own_seconds
+
+    @property
     def arrays(self) -> tuple[ArrayTraffic, ...]:
         """Traffic of the arguments."""
         if self.traffic is None:

@@ -9,7 +9,7 @@ from .. import units
 from ..count.base import OTHER, WALKS, ArrayTraffic
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape, nearest
+from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -17,16 +17,12 @@ PART = 0.05
 WASTE = 0.2
 """From this share of the lines that an array touches on, unused bytes are."""
 
-INNER = 3.0
-"""From so many times the lines a kernel touches on, the bytes between two caches are fetched again."""
-
 WRITE_ALLOCATE_RULE = "write-allocate"
 STRUCTS = "array of structs"
 STRIDED = "strided access"
 SCATTERED = "scattered access"
 CAPACITY = "fetched again: capacity"
 CONFLICT = "fetched again: conflict"
-CACHE_TRAFFIC = "fetched again from the next cache"
 OVERFETCH = "prefetch overfetch"
 
 
@@ -51,7 +47,7 @@ def write_allocate(facts: Facts) -> Iterator[Finding]:
         return
     names = _names(arrays)
     moved = demand.read + demand.write
-    yield _cost(
+    yield cost(
         WRITE_ALLOCATE_RULE,
         f"{_part(allocated, moved)} are lines of {names} that are read only to be overwritten",
         f"write {names} with non-temporal stores (or zero its lines first, where the processor can), if no "
@@ -130,7 +126,7 @@ def _partly_used(facts: Facts, array: ArrayTraffic, used: float, wasted: float, 
         size = shape.extents[-1] * shape.element_bytes
         touched = (array.unused_bytes or 0) < WASTE * (array.touched_read_bytes or 0)
         whose = "the claim needs" if touched else "used are"
-        return _cost(
+        return cost(
             STRUCTS,
             f"{array.name} is an array of structs of {shape.extents[-1]} members ({size} B), of which "
             f"{whose} {members}: {units.percent(used)} of each line; {lost}",
@@ -139,7 +135,7 @@ def _partly_used(facts: Facts, array: ArrayTraffic, used: float, wasted: float, 
             gain,
             {**evidence, "members": shape.extents[-1], "members used": members},
         )
-    return _cost(
+    return cost(
         STRIDED,
         f"of the lines of {array.name} that move, {units.percent(used)} is used; {lost}",
         f"put what is used of {array.name} side by side, or let the innermost loop take neighbours",
@@ -166,11 +162,7 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
     demand = facts.demand
     if demand.read is None or demand.write is None:
         return
-    by_reason: dict[str, list[ArrayTraffic]] = {}
-    for array in facts.arrays:
-        if _again(facts, array) >= PART * (demand.read + demand.write) / 2:
-            by_reason.setdefault(_reason(facts, array), []).append(array)
-    for rule, arrays in by_reason.items():
+    for rule, arrays in again_by_rule(facts).items():
         again = sum(_again(facts, array) for array in arrays)
         read = sum(array.read_again_bytes for array in arrays)
         written = sum(array.dram_write_bytes - array.unique_write_bytes for array in arrays)
@@ -192,13 +184,24 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
             continue
         moved = demand.read + demand.write
         times = max(_fetches(array) for array in arrays)
-        yield _cost(
+        yield cost(
             rule,
             f"{_part(again, moved)} move again: {_said(facts, rule, arrays, times)}",
             tiles.advice(facts, rule, names, times),
             gain,
             {"bytes moved again": again, "DRAM bytes": round(moved), "fetches of a line": round(times, 3)},
         )
+
+
+def again_by_rule(facts: Facts) -> dict[str, list[ArrayTraffic]]:
+    """Return the arrays whose lines memory delivers more than once, by the rule that explains why."""
+    found: dict[str, list[ArrayTraffic]] = {}
+    moved = (facts.demand.read or 0.0) + (facts.demand.write or 0.0)
+    for array in facts.arrays:
+        again = _again(facts, array)
+        if again and again >= PART * moved / 2:
+            found.setdefault(_reason(facts, array), []).append(array)
+    return found
 
 
 def _in_order(facts: Facts, then: Demand) -> Gain | None:
@@ -253,7 +256,7 @@ def _fetches(array: ArrayTraffic) -> float:
 def _reason(facts: Facts, array: ArrayTraffic) -> str:
     """Return the rule that explains why the lines of an array come again."""
     shape = facts.shape(array.name)
-    if shape is not None and _indexed(facts, shape):
+    if shape is not None and indexed(facts, shape):
         return SCATTERED
     conflict = array.again_conflict_bytes or 0
     again = array.read_again_bytes
@@ -261,13 +264,16 @@ def _reason(facts: Facts, array: ArrayTraffic) -> str:
         return CONFLICT
     if shape is not None and shape.element_bytes < facts.line_bytes / 2:
         elements = facts.line_bytes / shape.element_bytes
+        stride = facts.walk(array.name)
+        # at a distance that is known, a cache may keep some lines until their next element
+        least = 2.0 if stride is not None and abs(stride) >= facts.line_bytes else 0.6 * elements
         # once for each element of it; more are passes over the array
-        if 0.6 * elements <= _fetches(array) <= 1.5 * elements:
+        if least <= _fetches(array) <= 1.5 * elements:
             return STRIDED
     return CAPACITY
 
 
-def _indexed(facts: Facts, shape: Shape) -> bool:
+def indexed(facts: Facts, shape: Shape) -> bool:
     """Return whether an array of numbers is read at places that an array of integers says.
 
     Where distances from access to access are known, most of them have to be ones that do not come again.
@@ -299,104 +305,25 @@ def overfetch(facts: Facts) -> Iterator[Finding]:
     prefetched = sum(one.prefetched_bytes or 0 for one in everyone)
     names = ", ".join("other data" if one.name in (OTHER, WALKS) else one.name for one in named)
     moved = demand.read + demand.write
-    indexed = [
-        one for one in named if (shape := facts.shape(one.name)) is not None and _indexed(facts, shape)
+    at_random = [
+        one for one in named if (shape := facts.shape(one.name)) is not None and indexed(facts, shape)
     ]
     runs = (
         "let each row fill whole pages, or lay rows without a gap behind each other, so that a run of lines "
         "goes on where the prefetcher expects it"
     )
     pairs = (
-        f"put elements of {', '.join(one.name for one in indexed)} that are used together into aligned pairs "
-        "of lines, or sort the indices"
+        f"put elements of {', '.join(one.name for one in at_random)} that are used together into aligned "
+        "pairs of lines, or sort the indices"
     )
-    yield _cost(
+    yield cost(
         OVERFETCH,
         f"{_part(unused, moved)} are lines of {names} that hardware prefetchers brought and nobody "
         f"used, {units.percent(unused / max(prefetched, unused))} of what they brought",
-        pairs if indexed else runs,
+        pairs if at_random else runs,
         gain,
         {"bytes prefetched, never used": unused, "bytes prefetched": prefetched, "DRAM bytes": round(moved)},
     )
-
-
-def cache_traffic(facts: Facts) -> Iterator[Finding]:
-    """Lines that come again from the next cache, where that sets the pace or lines of few sets do it."""
-    touched = sum((one.touched_read_bytes or 0) + (one.touched_write_bytes or 0) for one in facts.arrays)
-    demand, parts = facts.demand, facts.parts(facts.demand)
-    if not touched or not parts:
-        return
-    slowest = max(parts, key=lambda name: parts[name])
-    for number, level, moved, ways in (
-        (1, "l3", demand.l2_l3, tiles.ways_across(facts, 1)),
-        (0, "l2", demand.l1_l2, tiles.ways_across(facts, 0)),
-    ):
-        if moved is None or moved < INNER * ways * touched or len(facts.caches) <= number + 1:
-            continue
-        crowded = [one for one in facts.shapes if tiles.crowded(facts, number, one)]
-        if not crowded and level != slowest:
-            continue
-        then = replace(demand, **{"l2_l3" if level == "l3" else "l1_l2": float(ways * touched)})
-        gain = facts.gain(then)
-        if crowded:
-            held = 0 if tiles.fits(facts, 0, crowded[0]) else number
-            if held < number:
-                then = replace(then, l1_l2=float(tiles.ways_across(facts, 0) * touched))
-            gain = _spread(facts, then, crowded[0], held, moved / ways, touched)
-        if gain is None:
-            continue
-        yield _inner(facts, number, moved, touched, crowded, gain)
-        return
-
-
-def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float, touched: int) -> Gain | None:
-    """Return the gain of lines that stay in a cache but for their first fetch.
-
-    The first fetches cost what each costs now. The others cost nothing beside the rest of the kernel if they
-    are in L1; in L2, what a line does in a walk over as many pages, if that was measured. Neither waits for
-    the other: what takes longer sets the pace.
-    """
-    least = facts.least_seconds(then)
-    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
-    if facts.own_seconds is None or least is None:
-        return facts.gain(then, paces=True)
-    others = 1 - touched / moved
-    rest = others * least
-    if number and walks:
-        rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
-    after = max(least, facts.own_seconds * touched / moved, rest)
-    return facts.worth(facts.own_seconds / after, after)
-
-
-def _inner(
-    facts: Facts, number: int, moved: float, touched: int, crowded: list[Shape], gain: Gain
-) -> Finding:
-    cache, below = facts.caches[number], facts.caches[number + 1]
-    said = (
-        f"{units.byte_count(moved)} pass between {cache.name} and {below.name}, {moved / touched:.0f} times "
-        f"the {units.byte_count(touched)} of lines that the kernel touches"
-    )
-    evidence = {f"bytes {cache.name} - {below.name}": round(moved), "bytes of lines touched": touched}
-    if crowded:
-        shape = crowded[0]
-        lines, room = tiles.column(shape), tiles.room(facts, number, shape) or 0
-        said += (
-            f": rows of {shape.name} are {tiles.pitch_text(shape)} apart, a power of two, so the {lines} "
-            f"lines of a column meet in {room} places of {cache.name}, which is large enough for them"
-        )
-        evidence |= {"lines of a column": lines, "lines that find room": room}
-        return _cost(CONFLICT, said, tiles.padding(facts, shape), gain, evidence)
-    indexed = [shape for shape in facts.shapes if _indexed(facts, shape)]
-    if indexed:
-        # arrays as long as an index are likely read beside it
-        lengths = {shape.bytes // shape.element_bytes for shape in facts.shapes if shape.index}
-        stored = {one.name for one in facts.arrays if one.touched_write_bytes}
-        read = [shape for shape in indexed if shape.name not in stored]
-        others = [shape for shape in read if shape.bytes // shape.element_bytes not in lengths]
-        names = ", ".join(shape.name for shape in others or read)
-        said += f", for parts of lines of {names} that an index asks for"
-        return _cost(SCATTERED, said, tiles.advice(facts, SCATTERED, [names], 1), gain, evidence)
-    return _cost(CACHE_TRAFFIC, said, tiles.blocks(facts, number), gain, evidence)
 
 
 def _less(value: float | None, bytes_: float) -> float | None:
@@ -411,10 +338,10 @@ def _names(arrays: list[ArrayTraffic]) -> str:
     return ", ".join(array.name for array in arrays)
 
 
-def _cost(
+def cost(
     rule: str, message: str, try_: str, gain: Gain, evidence: Mapping[str, float | int | str]
 ) -> Finding:
     return Finding(rule, "cost", message, try_, gain.factor, gain.attainable, evidence)
 
 
-RULES = (write_allocate, partly_used_lines, fetched_again, overfetch, cache_traffic)
+RULES = (write_allocate, partly_used_lines, fetched_again, overfetch)

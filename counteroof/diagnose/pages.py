@@ -40,8 +40,8 @@ def translation(facts: Facts) -> Iterator[Finding]:
             "cost",
             f"the {lines} lines of a column of {shape.name} are in as many pages; with so many a line takes "
             f"{units.seconds(each)} more than with {fewest}, to translate its address{_modelled(traffic)}",
-            f"walk along the rows of {shape.name}, or down parts of at most {fewest} of them; or put it on "
-            "huge pages (2 MiB alignment and madvise(MADV_HUGEPAGE))",
+            f"walk along the rows of {shape.name}; where they are to be columns, go down parts of at most "
+            f"{fewest} rows, or put it on huge pages (2 MiB alignment and madvise(MADV_HUGEPAGE))",
             gain.factor,
             gain.attainable,
             {"lines of a column": lines, "seconds a line more": each, "seconds of all": spent},

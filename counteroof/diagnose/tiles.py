@@ -26,10 +26,16 @@ def pitch(facts: Facts, shape: Shape) -> int | None:
 
 
 def meets(facts: Facts, shape: Shape) -> bool:
-    """Return whether the lines of a column can crowd the sets of the last cache: more rows than ways."""
+    """Return whether the lines of a column can crowd the sets of the last cache: more rows than ways.
+
+    Where a hash spreads rows over the sets and not the least recent line has to leave, what an LRU cache
+    would have kept was lost to the choice of victims.
+    """
     if not facts.caches or pitch(facts, shape) is None:
         return False
-    return column(shape) > facts.caches[-1].ways
+    last = facts.caches[-1]
+    by_recency = last.policy.kind in ("lru", "plru")
+    return column(shape) > last.ways and (by_recency or not last.hashed)
 
 
 def pitch_text(shape: Shape) -> str:
@@ -103,12 +109,15 @@ def padding(facts: Facts, shape: Shape) -> str:
     row, longer = shape.extents[-1], shape.extents[-1] + more
     return (
         f"lengthen each row of {shape.name} by one line, from {row} to {longer} elements "
-        f"({units.binary_bytes(longer * shape.element_bytes)}), or walk along the rows"
+        f"({units.binary_bytes(longer * shape.element_bytes)})"
     )
 
 
-def advice(facts: Facts, rule: str, names: list[str], times: float) -> str:
-    """Return what stops lines from being fetched again, with sizes from the caches."""
+def advice(facts: Facts, rule: str, names: list[str], times: float, held: int = 1) -> str:
+    """Return what stops lines from being fetched again, with sizes from the caches.
+
+    ``held`` is the number of the cache in which the lines of a walk could stay.
+    """
     shapes = [shape for name in names if (shape := facts.shape(name)) is not None]
     text = ", ".join(names)
     if not facts.caches:
@@ -121,13 +130,13 @@ def advice(facts: Facts, rule: str, names: list[str], times: float) -> str:
             "a smaller element type puts more of them into a line"
         )
     if rule == "fetched again: conflict" and shapes:
-        return padding(facts, shapes[0])
+        return f"{padding(facts, shapes[0])}, or walk along the rows"
     if rule == "strided access" and shapes:
-        return _interchange(facts, shapes, text)
+        return _interchange(facts, shapes, text, held)
     return _layers(facts, shapes, text, times)
 
 
-def _interchange(facts: Facts, shapes: list[Shape], text: str) -> str:
+def _interchange(facts: Facts, shapes: list[Shape], text: str, number: int) -> str:
     """Return the order of loops, or the tile where another array needs the other order."""
     element = shapes[0].element_bytes
     first = facts.caches[0]
@@ -139,7 +148,7 @@ def _interchange(facts: Facts, shapes: list[Shape], text: str) -> str:
             f"{', '.join(one.name for one in others)} stay in {first.name} until all of each is used"
         )
     # of a cache that others share a kernel may get little
-    held = facts.caches[min(1, len(facts.caches) - 1)]
+    held = facts.caches[min(number, len(facts.caches) - 1)]
     lines = int(FILLED * held.bytes / facts.line_bytes)
     return (
         f"exchange the loops, so that the innermost one runs along the rows of {text}; or, if that cannot "

@@ -14,11 +14,17 @@ from .base import PACED, WORTH, Facts, Finding, nearest
 
 UNTIMED = 3.0
 """Without a time to hold it against, a chain has to take so many times as long as all else."""
+COUNTER = 1
+"""Cycles of the operation by which a loop counts its passes: faster than any on floating-point numbers."""
+
 MAIN = 0.1
 """From this share of the cycles of all chains on, a loop is named."""
 
 GATHERED_SHARE = 0.1
 """From this share of the accesses on, gathers and scatters are told of."""
+
+NEARLY = 0.9
+"""From this share of the FLOPs on single numbers on, loops have all of them but for their ends."""
 
 RECURRENCE = "loop-carried dependency"
 DENORMALS = "denormal numbers"
@@ -49,6 +55,8 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
         return
     total = sum(one.demanded_cycles for one in counted.chains)
     loops = [one for one in counted.chains if one.demanded_cycles >= MAIN * total]
+    if all(len(one.links) == 1 and one.links[0].cycles <= COUNTER for one in loops):
+        return
     share = ""
     if computing is not None:
         share = f", {units.percent(min(chains / computing, 1))} of the call's time on a processor"
@@ -69,6 +77,17 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
             **{f"FLOPs of a pass of {_place(one)}": one.flops for one in loops},
         },
     )
+
+
+def keep_scalar(facts: Facts) -> bool:
+    """Return whether loops whose passes wait for each other have all FLOPs that are on single numbers.
+
+    Then they are what keeps these out of vectors, and chains side by side in lanes are what helps.
+    """
+    if facts.counted is None:
+        return False
+    scalar = sum(one.flops for one in facts.counted.flops_by if one.counted and one.width == 0)
+    return sum(one.passes * one.flops for one in facts.counted.chains) >= NEARLY * scalar
 
 
 def busy(facts: Facts) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ import pytest
 from counteroof import catalog
 from counteroof.assemble import assemble
 from counteroof.catalog.variant import available_levels
-from counteroof.diagnose import Finding, arithmetic, claims, fits, memory, waiting
+from counteroof.diagnose import Finding, arithmetic, claims, fits, inner, memory, waiting
 from counteroof.diagnose.base import Size
 from counteroof.formula import Formula
 from counteroof.machine.boundary import boundaries
@@ -79,13 +79,17 @@ def machine(on: Caches) -> Machine:
 @cache
 def diagnosed(name: str) -> KernelResult:
     """Return a built-in kernel, counted once."""
-    on = CLIENT if name in BUSY else SMALL
+    return counted(name, SIZES.get(name, {}), machine(CLIENT if name in BUSY else SMALL))
+
+
+def counted(name: str, sizes: Mapping[str, int], on: Machine) -> KernelResult:
+    """Return a built-in kernel as it is on a machine."""
     (spec,) = (one for one in catalog.kernels("v3") if one.name == name)
-    (case,) = spec.cases("small", SIZES.get(name, {}))
-    options = {"detail": "bytes", "machine": machine(on)}
+    (case,) = spec.cases("small", sizes)
+    options = {"detail": "bytes", "machine": on}
     run = execute(case, tasks=["counteroof.count.instrument:count"], options=options, timing=False)
     assert run.failure is None, run.failure
-    return assemble(run, machine(on))
+    return assemble(run, on)
 
 
 SIZES: Mapping[str, Mapping[str, int]] = {
@@ -113,7 +117,7 @@ SHOWN: Mapping[str, str | None] = {
     "dot": None,
     "squared_norm": None,
     "softmax": WRITE,
-    "matmul": memory.CACHE_TRAFFIC,
+    "matmul": inner.CACHE_TRAFFIC,
     "gemm_naive": waiting.RECURRENCE,
     "gemm_tuned": None,
     "csr_spmv": memory.SCATTERED,
@@ -127,7 +131,7 @@ SHOWN: Mapping[str, str | None] = {
     "biquad_naive": waiting.RECURRENCE,
     "biquad_interleaved": WRITE,
     "depthwise3x3": WRITE,
-    "crank_nicolson": memory.CACHE_TRAFFIC,
+    "crank_nicolson": inner.CACHE_TRAFFIC,
     "column_sum": memory.STRIDED,
     "column_walk_power_of_two": memory.CONFLICT,
     "column_walk_padded": None,
@@ -176,6 +180,25 @@ def test_well_written_kernels_cost_nothing(name: str) -> None:
 @pytest.mark.parametrize(("repaired", "faulty"), REPAIRED.items())
 def test_the_repaired_twin_does_not_have_the_fault(repaired: str, faulty: str) -> None:
     assert SHOWN[faulty] not in [one.rule for one in costs(repaired)]
+
+
+@pytest.mark.parametrize("rows", [2_000, 1_500, 250])
+def test_walks_down_columns_too_long_for_the_first_cache_are_to_exchange_their_loops(rows: int) -> None:
+    """Though memory delivers each line once: the second cache holds the lines of a column."""
+    plain = machine(CLIENT)
+    (l2,) = (one for one in plain.ceilings if one.level == "l2")
+    walks = tuple(
+        replace(l2, name=f"L1-L2 walk {lines}", mix="walk", value=64 / seconds)
+        for lines, seconds in ((1024, 2e-9), (2560, 5e-9))
+    )
+    on = replace(plain, ceilings=(*plain.ceilings, *walks))
+    result = counted("column_walk_padded", {"rows": rows, "cols": 1_000, "ld": 1_000}, on)
+    found = [one for one in result.findings if one.rule == memory.STRIDED]
+    assert len(found) == (rows > 512)
+    for one in found:
+        assert one == result.findings[0]
+        assert "exchange the loops" in one.try_
+        assert one.evidence["stride"] == 8_000
 
 
 WRONG_FLOPS = {
