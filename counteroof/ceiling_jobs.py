@@ -30,6 +30,10 @@ WALK_LINES = (1024, 2560, 3584, 5120)
 """How many of them: each page needs an entry of the buffers that translate addresses. Processors have 1536,
 2048, 3072 or 4096 of these, and with just as many pages it would be a matter of luck."""
 
+WIDE = ("AVX2", "AVX-512")
+"""Vectors of which the wider are not always the faster: on an Ice Lake server, two loads and a store in turn
+reached 75 bytes a cycle in L1 with 512-bit instructions, and 96 with 256-bit ones."""
+
 RATIOS = {
     "1:0": ("read",),
     "0:1": ("store",),
@@ -45,6 +49,7 @@ MOST_STREAMS = 32
 
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
+_AS_HIGH = 0.99
 _PLACES = 4
 _PLACE_BYTES = 2 * _MIB
 
@@ -129,10 +134,10 @@ def memory_jobs(
     """Return the bandwidths to measure: DRAM with ``bytes_each`` bytes for each thread, then the caches.
 
     With ``None``, the caches alone. ``mixes`` are measured besides those that always are. Jobs of the same
-    name differ in the order of loads and stores; the best of them counts.
+    name differ in the order of loads and stores or in the width of vectors; the best of them counts.
     """
     mixes = tuple(mixes)
-    by_mix = _widest(loop for loop in available if loop.streams)
+    by_mix = _wide(loop for loop in available if loop.streams)
     *inner, memory = boundaries(machine.caches)
     jobs = []
     for mix in dict.fromkeys((*DRAM_MIXES, *mixes)):
@@ -145,7 +150,7 @@ def memory_jobs(
                 size = stream_bytes(machine, cache, threads, len(loop.streams))
                 if size is not None:
                     note = f"{units.binary_bytes(size * len(loop.streams))} a thread"
-                    note += f", {loop.order}" if len(alike) > 1 else ""
+                    note += f", {loop.order}" if len({one.order for one in alike}) > 1 else ""
                     jobs.append(Job(f"{boundary.name} {mix}", loop, boundary, size, wrapped=True, note=note))
     if WALK in by_mix and len(inner) > 1:
         jobs += _walks(machine, by_mix[WALK][0], inner[1])
@@ -174,12 +179,12 @@ def placed(job: Job) -> tuple[Job, ...]:
     return tuple(replace(job, place=number * apart) for number in range(_PLACES))
 
 
-def _widest(available: Iterable[Loop]) -> dict[str, list[Loop]]:
-    """Return the loops of the widest instructions for each mix, which differ in their order alone."""
+def _wide(available: Iterable[Loop]) -> dict[str, list[Loop]]:
+    """Return the loops that may be the fastest for each mix, those of the widest vectors first."""
     found: dict[str, list[Loop]] = {}
     for loop in sorted(available, key=_width, reverse=True):
         alike = found.setdefault(loop.mix, [])
-        if not alike or alike[0].isa == loop.isa:
+        if not alike or loop.isa == alike[0].isa or loop.isa in WIDE:
             alike.append(loop)
     return found
 
@@ -281,10 +286,16 @@ def roofs(peaks: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
         if isa in (widest, "scalar"):
             picks += [[p] for p in same if p.special]
         for pick in picks:
-            best = max(pick, key=lambda peak: peak.value, default=None)
-            if best is not None and best not in chosen:
+            if pick and (best := _best(pick)) not in chosen:
                 chosen.append(best)
     return tuple(chosen)
+
+
+def _best(peaks: Sequence[Ceiling]) -> Ceiling:
+    """Return the highest peak; of several as high the one of the simplest mix, always the same."""
+    most = max(peak.value for peak in peaks)
+    alike = (peak for peak in peaks if peak.value >= _AS_HIGH * most)
+    return min(alike, key=lambda peak: (len(peak.mix), peak.mix))
 
 
 def shared_levels(machine: Machine) -> frozenset[str]:

@@ -195,8 +195,7 @@ def remeasure(
     for count in sorted({one.threads for one in again}):
         wanted = {one.name: one for one in again if one.threads == count}
         jobs = [job for job in _jobs(machine, count, wanted.values(), QUICK) if job.name in wanted]
-        # the loop that was the fastest then
-        known = [job for job in jobs if wanted[job.name].note.startswith(job.note)]
+        known = [job for job in jobs if _made(job, wanted[job.name])]
         jobs = known if {job.name for job in known} == set(wanted) else jobs
         effort = replace(QUICK, budget=seconds * len(wanted) / len(again))
         for ceiling in _measured(topology.placement(count), jobs, effort):
@@ -206,6 +205,11 @@ def remeasure(
         raise MachineError(f"these ceilings cannot be measured on this machine: {', '.join(missing)}")
     ceilings = tuple(fresh.get((one.name, one.threads), one) for one in machine.ceilings)
     return replace(machine, ceilings=ceilings)
+
+
+def _made(job: Job, ceiling: Ceiling) -> bool:
+    """Return whether a ceiling is of this very loop, which was the fastest of its name then."""
+    return job.loop.isa == ceiling.isa and ceiling.note.startswith(job.note)
 
 
 def measure_again(

@@ -17,7 +17,7 @@ BEATEN = 1.03
 """A kept ceiling that is exceeded by this factor was disturbed."""
 
 _CLOCK = 0.97
-"""Below this part of the best clock seen with the same ISA and threads, a ceiling is doubtful."""
+"""Below this part of the best clock seen by the same kind of work, a ceiling is doubtful."""
 
 _CLOSE = 0.98
 _CONFIRMED = 3
@@ -29,7 +29,7 @@ def doubts(machine: Machine, threads: int) -> dict[str, str]:
     kept = _private(machine, threads)
     found: dict[str, str] = {}
     for one in kept:
-        clocks = [other.clock_hz for other in kept if other.isa == one.isa and other.clock_hz is not None]
+        clocks = [other.clock_hz for other in kept if one.clocked_as(other) and other.clock_hz is not None]
         best = max(clocks, default=None)
         close = sum(sample >= _CLOSE * one.value for sample in one.samples)
         if DISTURBED in one.note:

@@ -23,7 +23,7 @@ def small_machine() -> Machine:
     """Return this machine as if its last cache were small, so that little memory gets out of it."""
     here = topology.detect()
     *above, last = here.caches
-    return replace(here, caches=(*above, replace(last, bytes=max(4 * MIB, 2 * above[-1].bytes))))
+    return replace(here, caches=(*above, replace(last, bytes=max(4 * MIB, 2 * above[-1].bytes), ways=16)))
 
 
 # ---- what is measured ----

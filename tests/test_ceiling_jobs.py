@@ -15,7 +15,7 @@ from counteroof.ceiling_jobs import (
     stream_bytes,
 )
 from counteroof.errors import MachineError
-from counteroof.machine.loops import loops
+from counteroof.machine.loops import Loop, loops
 from counteroof.machine.model import CacheLevel, Ceiling, Machine
 from tests import factories
 
@@ -89,6 +89,19 @@ def test_few_chains_divisions_and_roots_are_ceilings_of_the_widest_isa_and_of_sc
     assert [one.mix for one in found if one.special] == ["FMA 1 chain", "DIV", "ADD 1 chain"]
 
 
+def test_of_mixes_that_are_as_high_the_simplest_is_the_roof() -> None:
+    ice_lake = [
+        peak("AVX-512", "FMA+ADD 1:1", 89.2),
+        peak("AVX-512", "FMA", 89),
+        peak("AVX-512", "ADD+MUL 1:1", 44.7),
+        peak("AVX-512", "MUL", 44.6),
+        peak("AVX-512", "ADD", 44.5),
+    ]
+    assert names(roofs(ice_lake)) == ["f64 AVX-512 FMA", "f64 AVX-512 ADD"]
+    higher = [*ice_lake, peak("AVX-512", "FMA+ADD 2:1", 91)]
+    assert names(roofs(higher)) == ["f64 AVX-512 FMA+ADD 2:1", "f64 AVX-512 FMA", "f64 AVX-512 ADD"]
+
+
 def test_precisions_and_thread_counts_have_roofs_of_their_own() -> None:
     both = [
         peak("SSE", "ADD", 10),
@@ -152,6 +165,39 @@ def test_a_cache_hardly_larger_than_the_one_above_has_no_working_set() -> None:
     machine = machine_of((32 << 10, 1), (1 * MIB, 1), (11 * MIB, 8))
     assert stream_bytes(machine, machine.caches[2], 8, 1) is None
     assert stream_bytes(machine, machine.caches[2], 1, 1) == 4 * MIB
+
+
+def loop(isa: str, order: str = "loads first", mix: str = "copy", streams: str = "wr") -> Loop:
+    return Loop(0, mix, isa, "f64", streams, 1024, 0, 0, order)
+
+
+def test_caches_are_measured_with_each_vector_that_may_be_the_fastest() -> None:
+    machine = machine_of((48 << 10, 1), (1 * MIB, 1), (32 * MIB, 8))
+    there = [loop(isa, order) for isa in ("SSE", "AVX2", "AVX-512") for order in ("loads first", "in turn")]
+    jobs = [job for job in memory_jobs(machine, 1, 1 << 28, there) if job.loop.mix == "copy"]
+    assert [(job.loop.isa, job.loop.order) for job in jobs if job.name == "core-L1 copy"] == [
+        ("AVX-512", "loads first"),
+        ("AVX-512", "in turn"),
+        ("AVX2", "loads first"),
+        ("AVX2", "in turn"),
+    ]
+    # memory knows neither order nor width
+    assert [job.loop.isa for job in jobs if job.name == "DRAM copy"] == ["AVX-512"]
+
+
+def test_the_order_is_in_the_note_of_loops_that_differ_in_it() -> None:
+    machine = machine_of((48 << 10, 1), (1 * MIB, 1), (32 * MIB, 8))
+    there = [loop(isa, mix="read", streams="r") for isa in ("AVX2", "AVX-512")]
+    there += [loop("AVX2", order) for order in ("loads first", "in turn")]
+    notes = {(job.name, job.note) for job in memory_jobs(machine, 1, None, there)}
+    assert ("core-L1 read", "32 KiB a thread") in notes
+    assert ("core-L1 copy", "32 KiB a thread, in turn") in notes
+
+
+def test_without_vectors_of_256_bits_the_widest_alone_are_measured() -> None:
+    machine = machine_of((48 << 10, 1), (1 * MIB, 1), (32 * MIB, 8))
+    found = memory_jobs(machine, 1, None, [loop("scalar"), loop("SSE")])
+    assert {job.loop.isa for job in found} == {"SSE"}
 
 
 def test_without_memory_for_it_dram_is_left_out() -> None:

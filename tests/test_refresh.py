@@ -50,6 +50,15 @@ def test_an_isa_may_have_a_clock_of_its_own() -> None:
     assert doubted(FMA, steady(SCALAR, clock_hz=5e9)) == {}
 
 
+def test_full_units_of_an_isa_may_have_a_clock_of_their_own() -> None:
+    divisions = compute("f64 AVX-512 DIV", 1.7, "f64", mix="DIV", fma=False, clock_hz=5e9)
+    assert doubted(FMA, steady(divisions)) == {}
+    roots = replace(divisions, name="f64 AVX-512 SQRT", mix="SQRT", clock_hz=4e9)
+    assert doubted(FMA, steady(divisions), steady(roots)) == {roots.name: "at 4.00 GHz, others at 5.00 GHz"}
+    slow = steady(divisions, clock_hz=2.1e9)
+    assert doubted(FMA, slow) == {slow.name: "at 2.10 GHz, others at 4.18 GHz"}
+
+
 def test_a_value_that_hardly_any_sample_came_close_to_is_doubtful() -> None:
     lonely = replace(FMA, samples=(FMA.value, 0.99 * FMA.value, *[0.9 * FMA.value] * 6))
     assert doubted(lonely) == {FMA.name: "2 of 8 samples came close to it"}

@@ -114,22 +114,33 @@ _SAME_CLOCK = 1.02
 
 
 def _clocks(machine: Machine) -> list[str]:
-    """Return the clock sustained with each instruction set, by number of threads; one for all that agree."""
+    """Return the clock sustained with each instruction set, by number of threads; one for all that agree.
+
+    Of one that does not always have the same, the range: full units of 512 bits slow some processors down.
+    """
     lines = []
     for count in sorted({one.threads for one in machine.ceilings}):
         of_isa: dict[str, list[float]] = {}
         for one in machine.ceilings:
             if one.kind == "compute" and one.threads == count and one.clock_hz is not None:
                 of_isa.setdefault(one.isa, []).append(one.clock_hz)
-        clocks = {isa: statistics.median(found) for isa, found in of_isa.items()}
+        every = [hz for found in of_isa.values() for hz in found]
         threads = f"{count} thread{'s' if count > 1 else ''}"
-        if clocks and max(clocks.values()) < _SAME_CLOCK * min(clocks.values()):
-            every = units.hertz(statistics.median(clocks.values()))
-            lines.append(f"clock while computing, {threads}: {every} with every instruction set")
-        elif clocks:
-            each = ", ".join(f"{isa} {units.hertz(hz)}" for isa, hz in clocks.items())
+        if every and max(every) < _SAME_CLOCK * min(every):
+            clock = units.hertz(statistics.median(every))
+            lines.append(f"clock while computing, {threads}: {clock} with every instruction set")
+        elif every:
+            each = ", ".join(f"{isa} {_range(found)}" for isa, found in of_isa.items())
             lines.append(f"clock while computing, {threads}: {each}")
     return lines
+
+
+def _range(clocks: Sequence[float]) -> str:
+    """Return one clock for those that agree, or the lowest and the highest."""
+    low, high = min(clocks), max(clocks)
+    if high < _SAME_CLOCK * low:
+        return units.hertz(statistics.median(clocks))
+    return f"{units.hertz(low)} to {units.hertz(high)}"
 
 
 def _access(machine: Machine) -> list[str]:

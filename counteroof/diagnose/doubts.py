@@ -67,7 +67,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
         clocks = [
             one.clock_hz
             for one in facts.machine.ceilings
-            if one.clock_hz and one.isa == roof.isa and one.threads == roof.threads
+            if one.clock_hz and roof.clocked_as(one) and one.threads == roof.threads
         ]
         if roof.clock_hz < SLOWER * max(clocks):
             yield (

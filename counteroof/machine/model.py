@@ -250,6 +250,16 @@ class Ceiling:
         return self.kind == "compute" and special(self.mix)
 
     @property
+    def full(self) -> bool:
+        """Whether it may keep arithmetic units busy, which with wide vectors slows some processors down."""
+        computes = self.kind == "compute" or self.mix.startswith(("triad", "update"))
+        return computes and not self.special
+
+    def clocked_as(self, other: Ceiling) -> bool:
+        """Whether its clock should be no lower than the other's."""
+        return self.isa == other.isa and (other.full or not self.full)
+
+    @property
     def peak(self) -> bool:
         """Whether it is what a tool says the hardware can do, and was not measured."""
         return NOT_MEASURED in self.note

@@ -228,16 +228,20 @@ def test_quick_keeps_what_a_full_measurement_found_of_the_caches() -> None:
 @pytest.mark.parametrize(
     ("clocks", "line"),
     [
-        ((3.24e9, 3.23e9), "clock while computing, 1 thread: 3.23 GHz with every instruction set"),
-        ((4.2e9, 2.1e9), "clock while computing, 1 thread: AVX2 4.20 GHz, AVX-512 2.10 GHz"),
+        ((3.24e9, 3.23e9, 3.23e9), "clock while computing, 1 thread: 3.23 GHz with every instruction set"),
+        ((4.2e9, 2.1e9, 2.11e9), "clock while computing, 1 thread: AVX2 4.20 GHz, AVX-512 2.10 GHz"),
+        (
+            (3.5e9, 2.8e9, 3.4e9),
+            "clock while computing, 1 thread: AVX2 3.50 GHz, AVX-512 2.80 GHz to 3.40 GHz",
+        ),
     ],
 )
 def test_the_clock_of_each_instruction_set_is_said_where_they_differ(
-    clocks: tuple[float, float], line: str
+    clocks: tuple[float, float, float], line: str
 ) -> None:
     peaks = [
-        factories.compute(f"f64 {isa} FMA", 50, "f64", isa, clock_hz=hz)
-        for isa, hz in zip(("AVX2", "AVX-512"), clocks, strict=True)
+        factories.compute(f"f64 {isa} {mix}", 50, "f64", isa, mix=mix, clock_hz=hz)
+        for isa, mix, hz in zip(("AVX2", "AVX-512", "AVX-512"), ("FMA", "FMA", "DIV"), clocks, strict=True)
     ]
     assert line in _machine.description(replace(BARE, ceilings=tuple(peaks)))
 
