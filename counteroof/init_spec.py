@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .assume import NotGuessable, guess_kernel
@@ -14,12 +15,15 @@ from .build import C_SUFFIXES, CXX_SUFFIXES, compile_sources
 from .errors import LibraryError
 from .formula import Formula
 from .library import Library, open_library
-from .names import printable
+from .names import cxx_parts, printable
 from .prototype import header_signatures
 from .signature import Signature
 from .spec import Argument, ArrayArg, KernelSpec, LibrarySpec, ScalarArg
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:-]{0,99}")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_+:-]+")
+LONGEST = 60
+"""Characters of a kernel's name that is made of a symbol."""
 LISTED = 100
 """Functions named in a draft although no arguments could be made for them."""
 
@@ -73,15 +77,14 @@ def _guess(path: str | os.PathLike[str], header: str | os.PathLike[str] | None) 
     signatures, skipped = _signatures(library, header)
     kernels: list[KernelSpec] = []
     readable = library.demangled()
-    taken: set[str] = set()
+    names = _kernel_names({symbol: readable[symbol] for symbol in signatures})
     for symbol, signature in signatures.items():
         try:
-            kernel = guess_kernel(signature, symbol, claim, _kernel_name(readable[symbol], symbol, taken))
+            kernel = guess_kernel(signature, symbol, claim, names[symbol])
         except NotGuessable as reason:
             skipped.append((readable[symbol], str(reason)))
         else:
             kernels.append(kernel)
-            taken.add(kernel.name)
     unknown = None
     if not signatures:
         unknown = library.debug_reason or "debug information describes none of them"
@@ -90,13 +93,31 @@ def _guess(path: str | os.PathLike[str], header: str | os.PathLike[str] | None) 
     return _Guessed(library, claim, signatures, tuple(kernels), tuple(sorted(skipped)), unknown)
 
 
-def _kernel_name(readable: str, symbol: str, taken: set[str]) -> str:
-    """Return a name that a spec allows and no other kernel has, readable for a C++ function."""
-    plain = readable.partition("(")[0].rpartition(" ")[2]
-    for name in (plain, plain.partition("<")[0], symbol):
-        if _NAME.fullmatch(name) and name not in taken:
-            return name
-    return f"{symbol[:90]}.{len(taken)}"
+def _kernel_names(readable: Mapping[str, str]) -> dict[str, str]:
+    """Return for each symbol a name that a spec allows and no other has, as short as tells them apart.
+
+    Of a C++ function that is its name; if others have the same, with the arguments of its template; else
+    with the types of its parameters. Very long ones are cut in the middle.
+    """
+    parts = {symbol: cxx_parts(text) for symbol, text in readable.items()}
+    found: dict[str, str] = {}
+    for depth in (1, 2, 3):
+        left = {
+            symbol: _spelled(" ".join(part[:depth])) for symbol, part in parts.items() if symbol not in found
+        }
+        times = Counter((*left.values(), *found.values()))
+        found |= {symbol: name for symbol, name in left.items() if times[name] == 1 and _NAME.fullmatch(name)}
+    for symbol in parts:
+        if symbol not in found:
+            found[symbol] = f"{_spelled(symbol)[:LONGEST]}.{len(found)}"
+    return found
+
+
+def _spelled(text: str) -> str:
+    """Return a text with dots for what a name cannot have, cut if it is long."""
+    name = _NO_NAME.sub(".", text).strip(".")
+    tail = LONGEST // 3
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - tail]}..{name[-tail:]}"
 
 
 def _opened(
@@ -135,9 +156,11 @@ def draft_spec(
     comments with the reason, and with the form of an entry.
     """
     guessed = _guess(library.path if isinstance(library, Library) else library, header)
-    lines = [*_head(guessed)]
+    lines, readable = [*_head(guessed)], guessed.library.demangled()
     for kernel in guessed.kernels:
-        lines += ["", *_entry(kernel, guessed.signatures[kernel.symbol])]
+        signature = guessed.signatures[kernel.symbol]
+        name, arguments, _ = cxx_parts(readable[kernel.symbol])
+        lines += ["", *_entry(kernel, replace(signature, name=f"{name}{arguments}"))]
     lines += ["", *_left_out(guessed)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -172,12 +195,20 @@ def _entry(kernel: KernelSpec, signature: Signature) -> Iterator[str]:
     for key, values in (("params", {k: v[0] for k, v in kernel.params.items()}), ("small", kernel.small)):
         yield f"{key} = {{ {', '.join(f'{name} = {value:_}' for name, value in values.items())} }}"
     for arg in kernel.args:
-        guess = isinstance(arg, ScalarArg) and not isinstance(arg.value, Formula)
-        yield f"args.{arg.name} = {_argument(arg)}" + ("   # a guess" if guess else "")
+        yield f"args.{arg.name} = {_argument(arg)}{_guess_of(arg)}"
     if kernel.precision:
         yield f"precision = {_text(kernel.precision)}"
     size = next(iter(kernel.params))
     yield f'# declared = {{ flops = "2*{size}", bytes = "24*{size}", source = "who says so" }}'
+
+
+def _guess_of(arg: Argument) -> str:
+    """Return a comment on what was guessed beyond what the head of the draft says."""
+    if isinstance(arg, ScalarArg) and not isinstance(arg.value, Formula):
+        return "   # a guess"
+    if isinstance(arg, ArrayArg) and "**" in arg.shape[0].text:
+        return "   # a guess: room for all sizes together; write what the function reaches"
+    return ""
 
 
 def _argument(arg: Argument) -> str:

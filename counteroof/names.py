@@ -37,6 +37,33 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
     return readable
 
 
+def cxx_parts(text: str) -> tuple[str, str, str]:
+    """Return of a readable C++ function its name, the arguments of its template, and its parameters.
+
+    ``void blas::scale<double, 4>(double*)`` has ``blas::scale``, ``<double, 4>`` and ``(double*)``; of what
+    is no function all is name.
+    """
+    depth, start, angle, opened = 0, 0, len(text), len(text)
+    for number, character in enumerate(text):
+        if text.startswith("operator", number):
+            # an operator's name may have all of these characters
+            opened = text.find("(", number + len("operator()") if "operator()" in text else number)
+            angle = opened = opened if opened >= 0 else len(text)
+            break
+        if character == "(" and not depth and not text.startswith("(anonymous namespace)", number):
+            opened = number
+            break
+        if character == " " and not depth:
+            start, angle = number + 1, len(text)
+        if character == "<" and not depth:
+            angle = number
+        elif character == ":" and not depth:
+            angle = len(text)  # that template was of a class
+        depth += (character in "<(") - (character in ">)")
+    angle = min(angle, opened)
+    return text[start:angle], text[angle:opened], text[opened:]
+
+
 def printable(text: str) -> str:
     """Return a text for one line of output: whatever would break the line or the terminal is escaped."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -118,8 +118,37 @@ def test_cpp_kernels_have_readable_names_and_overloads_stay_apart(tmp_path: Path
     """
     kernels, _ = specs_from_library(shared(tmp_path, code, "-g", compiler="g++"))
     names = by_name(kernels)
-    assert set(names) == {"blas::scale", "_ZN4blas5scaleEPfl", "blas::fill"}
-    assert names["blas::scale"].symbol == "_ZN4blas5scaleEPdl"
+    assert set(names) == {"blas::scale.double.long", "blas::scale.float.long", "blas::fill"}
+    assert names["blas::scale.double.long"].symbol == "_ZN4blas5scaleEPdl"
+
+
+@needs("g++", "c++filt")
+def test_instances_of_a_template_are_told_apart_by_its_arguments(tmp_path: Path) -> None:
+    code = """
+    template <class T, int U> void scale(T *x, long n) { x[n - 1] *= U; }
+    template void scale<double, 4>(double *, long);
+    template void scale<float, 4>(float *, long);
+    """
+    path = shared(tmp_path, code, "-g", compiler="g++")
+    assert [kernel.name for kernel in specs_from_library(path)[0]] == ["scale.double.4", "scale.float.4"]
+    assert "# void scale<double, 4>(double *x, long int n)" in draft_spec(path).splitlines()
+
+
+@needs("g++", "c++filt")
+def test_very_long_names_are_cut_and_stay_apart(tmp_path: Path) -> None:
+    long = "a" * 80
+    code = f"""
+    namespace {long} {{
+    void f(double *x, long n) {{ x[n - 1] = 0; }}
+    void f(float *x, long n) {{ x[n - 1] = 0; }}
+    void f(int *x, long n) {{ x[n - 1] = 0; }}
+    }}
+    """
+    kernels, _ = specs_from_library(shared(tmp_path, code, "-g", compiler="g++"))
+    names = [kernel.name for kernel in kernels]
+    assert len(set(names)) == 3
+    assert all(len(name) <= 70 for name in names)
+    assert all(name.startswith("aaaa") for name in names)
 
 
 class TestDraft:
@@ -142,6 +171,8 @@ class TestDraft:
             'args.b = { dtype = "f64", shape = "n", init = { kind = "random", seed = 1 }, access = "read" }',
             'args.p = { dtype = "f32", shape = ["n", 3], init = "random" }',
             "args.s = 1.0   # a guess",
+            'args.c = { dtype = "f64", shape = "n**2", init = { kind = "random", seed = 6 } }   '
+            "# a guess: room for all sizes together; write what the function reaches",
             'args.n = "n"',
             '# declared = { flops = "2*n", bytes = "24*n", source = "who says so" }',
             "# Left out (3):",

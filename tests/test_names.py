@@ -49,3 +49,24 @@ def test_a_cut_name_is_never_longer_than_its_room() -> None:
     for room in range(60):
         for short in names.shortened([PLAIN, "x" * 200, "f(" * 50, "a<b<c<d>>>::e"], room).values():
             assert len(short) <= max(room, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("f", ("f", "", "")),
+        ("f(int)", ("f", "", "(int)")),
+        ("blas::fill(double*, unsigned long)", ("blas::fill", "", "(double*, unsigned long)")),
+        ("void blas::scale<double, 4>(double*)", ("blas::scale", "<double, 4>", "(double*)")),
+        ("std::vector<int> make<int>(int)", ("make", "<int>", "(int)")),
+        ("M<double>::sum(int) const", ("M<double>::sum", "", "(int) const")),
+        ("(anonymous namespace)::f(int)", ("(anonymous namespace)::f", "", "(int)")),
+        ("M::operator*=(double)", ("M::operator*=", "", "(double)")),
+        ("M::operator()(double)", ("M::operator()", "", "(double)")),
+        ("M::operator<(M const&)", ("M::operator<", "", "(M const&)")),
+    ],
+)
+def test_a_readable_function_falls_into_name_template_and_parameters(
+    text: str, parts: tuple[str, str, str]
+) -> None:
+    assert names.cxx_parts(text) == parts
