@@ -98,6 +98,11 @@ def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, 
     return tuple(jobs)
 
 
+def _all_patterns(machine: Machine, threads: int) -> tuple[Job, ...]:
+    bytes_each = max(sweep.TIMES_LAST * machine.caches[-1].bytes // threads, 4 << 20)
+    return pattern_jobs(machine, threads, bytes_each)
+
+
 def _of_chains(loop: Loop) -> bool:
     return loop.order in ("chain", "chains")
 
@@ -115,8 +120,7 @@ def patterns(machine: Machine, threads: int) -> list[Ceiling]:
     where an index says what to load.
     """
     cpus = topology.placement(threads)
-    bytes_each = max(sweep.TIMES_LAST * machine.caches[-1].bytes // threads, 4 << 20)
-    jobs = pattern_jobs(machine, threads, bytes_each)
+    jobs = _all_patterns(machine, threads)
     found = [_random(cpus, job) for job in jobs if _of_chains(job.loop)]
     strided = [job for job in jobs if not _of_chains(job.loop)]
     with Team(cpus, max(job.memory_bytes for job in strided)) as team:
@@ -125,14 +129,16 @@ def patterns(machine: Machine, threads: int) -> list[Ceiling]:
 
 
 def _random(cpus: Sequence[int], job: Job) -> Ceiling:
-    with Team(cpus, job.stream_bytes, chain_bytes=job.stream_bytes) as team:
+    size = job.stream_bytes
+    huge, small = (0, size) if job.small_pages else (size, 0)
+    with Team(cpus, huge, small_bytes=small, chain_bytes=size) as team:
         samples = team.run(
             job.loop,
             _HOPS,  # the chain goes on where the last sample ended
             _CHAIN_SAMPLES,
-            stream_bytes=job.stream_bytes,
+            stream_bytes=size,
             wrapped=True,
-            warmups=1 + job.stream_bytes // job.loop.chunk_bytes // _HOPS,
+            warmups=1 + size // job.loop.chunk_bytes // _HOPS,
             probe_operations=clock.PROBE_OPERATIONS,
         )
     hop = len(cpus) * min(took / done for took, done in zip(samples.seconds, samples.iterations, strict=True))
@@ -141,7 +147,7 @@ def _random(cpus: Sequence[int], job: Job) -> Ceiling:
 
 
 def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
-    """Return DRAM bandwidths with the smallest pages, beside which those with huge pages stand."""
+    """Return what memory gives with the smallest pages, beside which the same with huge pages stands."""
     cpus = topology.placement(threads)
     jobs = _dram_jobs(machine, threads, ("read", "triad"))
     size = units.binary_bytes(os.sysconf("SC_PAGESIZE"))
@@ -153,7 +159,11 @@ def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
     if share:
         note = f"{units.percent(share)} of it on huge pages all the same"
         found = [replace(one, note=f"{one.note}; {note}") for one in found]
-    return found
+    scattered = next(one for one in _all_patterns(machine, threads) if one.name == "DRAM scattered")
+    return [
+        *found,
+        _random(cpus, replace(scattered, name=f"{scattered.name}, {size} pages", small_pages=True)),
+    ]
 
 
 def _dram_jobs(machine: Machine, threads: int, mixes: Iterable[str]) -> list[Job]:

@@ -145,7 +145,7 @@ def memory_jobs(
             jobs.append(_dram_job(alike[0], memory, threads, bytes_each))  # memory knows no order
     for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
         for mix in dict.fromkeys((*CACHE_MIXES, *mixes)):
-            alike = [loop for loop in by_mix.get(mix, ()) if "n" not in loop.streams]
+            alike = [loop for loop in by_mix.get(mix, ()) if "n" not in loop.streams and not loop.of_lines]
             for loop in alike:
                 size = stream_bytes(machine, cache, threads, len(loop.streams))
                 if size is not None:

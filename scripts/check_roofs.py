@@ -1,14 +1,22 @@
 #!/usr/bin/env python3
 """Holds what the built-in kernels move, over the time they take, against the roofs measured on this machine.
 
-Usage: python scripts/check_roofs.py [RESULTS], a results file or the folder of a run; without one the
-built-in kernels are run first, at their default size. Misses come first. Exit status 1 if there are any:
+Usage: python scripts/check_roofs.py [RESULTS]..., results files or folders of runs; without any the machine
+is measured at length and the built-in kernels are run, at their default size and with as much of shared
+caches as was measured (--capacity measured). Misses come first. Exit status 1 if there are any:
 
 - bytes over time above the DRAM roof by more than 5 %, for any kernel: bytes are counted that did not move,
   or the roof is too low;
-- a streaming kernel that reaches less than 85 % or more than 115 % of the roof with its own mix of loads and
-  stores, as measured around it: bytes are missing, or something else holds it back;
-- a kernel that waits rather than streams (columns, random lines), with no finding that says for what.
+- a kernel of those below that is not where it should be by 15 %: bytes are missing, or something else holds
+  it back.
+
+Where they should be is told by what their lines wait for, each part at the pace that ``counteroof machine``
+has measured. Streams have one part: all bytes, at the roof of their own mix of loads and stores, measured
+around the kernel. A column of lines that lie two apart comes at the pace of strided loads. A table that an
+index leads into, and a column whose lines L2 cannot keep apart, come at that of scattered loads, from memory
+and from L3; other bytes are streams. A column in many pages has each of its addresses translated, at the pace
+of a walk over as many. Parts may overlap: the time must not be less than the longest of them, nor more than
+all one after the other.
 
 Best is held against best: the shortest call against the highest sample. Others on the machine make both lower
 at times, and the longer one, which is the kernel's, more often; run it again then.
@@ -32,7 +40,7 @@ from counteroof.roofline import dram_ceilings
 ABOVE = 0.05
 """Share by which bytes over time may be above the DRAM roof."""
 NEAR = 0.15
-"""Share by which kernels that a bandwidth binds may be off their roof."""
+"""Share by which kernels may be off where they should be."""
 STREAMING = {
     "triad": "DRAM triad",
     "copy": "DRAM copy",
@@ -40,7 +48,19 @@ STREAMING = {
     "dot": "DRAM read",
 }
 """The roof that is of their mix."""
-WAITING = ("column_sum", "column_walk_power_of_two", "gather")
+WAITING = {
+    "column_sum": ("a", "DRAM strided"),
+    "column_walk_power_of_two": ("a", "DRAM scattered"),
+    "column_walk_padded": ("a", "DRAM read"),
+    "gather": ("table", "DRAM scattered"),
+}
+"""The array that is waited for, and how its lines come from memory. Those of the padded walk follow each
+other, from one column to the next, so that prefetchers see them."""
+WALKS = ("column_walk_power_of_two", "column_walk_padded")
+"""Whose loads are in a page each, of so many that the first TLB has not room for them."""
+FROM_L3 = "L2-L3 scattered"
+WALK = "L1-L2 walk 1024"
+OTHERS = "DRAM copy"
 
 
 @dataclass(frozen=True)
@@ -54,6 +74,8 @@ class Line:
     bound: str | None
     fraction: float | None
     """Share that was reached: of the roof with its mix, or else of the one it is bound by."""
+    parts: str = ""
+    """Shares of the time that the parts of a waiting kernel need."""
     miss: str = ""
 
 
@@ -78,42 +100,85 @@ def mix_roof(results: Results, kernel: KernelResult) -> float | None:
     return max((one.value for one in around or kept), default=None)
 
 
+def seconds_of_parts(results: Results, kernel: KernelResult) -> dict[str, float] | str:
+    """Return the least time of each part of a waiting kernel, by the pace it has; or what is not known."""
+    name, pace = WAITING[kernel.name]
+    known = {
+        one.name: one.value
+        for one in (*results.machine.access, *results.machine.ceilings)
+        if one.threads == kernel.threads
+    }
+    array = next((one for one in kernel.arrays if one.name == name), None)
+    modelled, total = kernel.counters.get("instrument"), kernel.dram_bytes.value
+    if modelled is None or array is None or total is None:
+        return "no bytes of arrays"
+    if not array.huge_pages and f"{pace}, 4 KiB pages" in known:
+        pace = f"{pace}, 4 KiB pages"
+    loads = modelled.access_mix.accesses if modelled.access_mix and kernel.name in WALKS else 0
+    ways = 2 if results.machine.caches[-1].fill == "victim" else 1  # a line up sends one down
+    from_l3 = (modelled.l2_l3_bytes.value or 0) - ways * (total - array.dram_write_bytes)
+    parts = {
+        pace: array.dram_read_bytes,
+        OTHERS: total - array.dram_read_bytes,
+        FROM_L3: max(from_l3, 0),
+        WALK: loads * results.machine.caches[0].line_bytes,
+    }
+    missing = [one for one, size in parts.items() if size and one not in known]
+    if missing:
+        return f"'counteroof machine' has not measured {missing[0]}"
+    return {one: size / known[one] for one, size in parts.items() if size}
+
+
 def judged(results: Results, kernel: KernelResult) -> Line:
     """Return the line of one kernel, with what speaks against it."""
     moved, seconds, place = kernel.dram_bytes.value, kernel.seconds, kernel.placement
-    rate = None if moved is None or seconds is None else moved / min(seconds.samples)
+    best = None if seconds is None else min(seconds.samples)
+    rate = None if moved is None or best is None else moved / best
     roof = dram_roof(results, kernel)
     bound = place.bound if place else None
-    own = mix_roof(results, kernel)
-    fraction = rate / own if rate is not None and own else place.fraction if place else None
-    miss = ""
+    fraction = place.fraction if place else None
+    told, miss = "", ""
     if kernel.error is not None:
         miss = f"failed: {kernel.error.message}"
-    elif rate is None or roof is None:
+    elif rate is None or roof is None or best is None:
         miss = "no bytes, time or roof to judge it by"
     elif rate > (1 + ABOVE) * roof:
         miss = f"{rate / roof - 1:.0%} above the DRAM roof"
-    elif kernel.name in STREAMING and own is None:
-        miss = f"there is no roof {STREAMING[kernel.name]}"
-    elif kernel.name in STREAMING and own is not None and abs(rate / own - 1) > NEAR:
-        miss = f"more than {NEAR:.0%} off the roof of its mix"
-    elif kernel.name in WAITING and all(one.severity != "cost" for one in kernel.findings):
-        miss = "no finding says what it waits for"
-    return Line(kernel.label or kernel.name, rate, roof, bound, fraction, miss)
+    elif kernel.name in STREAMING:
+        own = mix_roof(results, kernel)
+        fraction = rate / own if own else None
+        if fraction is None:
+            miss = f"there is no roof {STREAMING[kernel.name]}"
+        elif abs(fraction - 1) > NEAR:
+            miss = f"more than {NEAR:.0%} off the roof of its mix"
+    elif kernel.name in WAITING:
+        parts = seconds_of_parts(results, kernel)
+        if isinstance(parts, str):
+            miss = parts
+        else:
+            longest, together = max(parts.values()), sum(parts.values())
+            told = " + ".join(f"{took / best:.2f} {name}" for name, took in parts.items())
+            told += f" = {together / best:.2f}"
+            if best < (1 - NEAR) * longest:
+                miss = "faster than its longest part"
+            elif best > (1 + NEAR) * together:
+                miss = "slower than its parts one after the other"
+    return Line(kernel.label or kernel.name, rate, roof, bound, fraction, told, miss)
 
 
 def table(lines: Sequence[Line]) -> Iterator[str]:
     """Give the table's lines: misses first, then by share of the DRAM roof."""
-    yield f"{'kernel':34}{'DRAM GB/s':>10}{'roof':>8}{'share':>8}  {'bound':8}{'of its roof':>12}  miss"
+    yield f"{'kernel':34}{'DRAM GB/s':>10}{'roof':>8}{'share':>8}  {'bound':8}{'of it':>7}  miss; parts"
 
     def order(line: Line) -> tuple[bool, float]:
         return not line.miss, -(line.rate or 0) / (line.roof or 1)
 
     for line in sorted(lines, key=order):
         share = line.rate / line.roof if line.rate is not None and line.roof else None
+        said = "; ".join(filter(None, (line.miss, line.parts)))
         yield (
             f"{line.kernel:34}{cell(line.rate, 1e-9, 10)}{cell(line.roof, 1e-9, 8)}{cell(share, 1, 8)}"
-            f"  {line.bound or '-':8}{cell(line.fraction, 1, 12)}  {line.miss}".rstrip()
+            f"  {line.bound or '-':8}{cell(line.fraction, 1, 7)}  {said}".rstrip()
         )
 
 
@@ -122,19 +187,21 @@ def cell(value: float | None, scale: float, width: int) -> str:
 
 
 def run_all(folder: Path) -> Results:
-    """Run the built-in kernels and return what was found."""
-    subprocess.run([sys.executable, "-m", "counteroof", "run", "--out", str(folder)], check=False)
+    """Measure the machine, run the built-in kernels, and return what was found."""
+    counteroof = [sys.executable, "-m", "counteroof"]
+    subprocess.run([*counteroof, "machine"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*counteroof, "run", "--capacity", "measured", "--out", str(folder)], check=False)
     return results_file.load(folder / "results.json")
 
 
 def main(arguments: Sequence[str]) -> int:
-    if arguments:
-        path = Path(arguments[0])
-        found = results_file.load(path / "results.json" if path.is_dir() else path)
+    paths = [Path(text) for text in arguments]
+    if paths:
+        found = [results_file.load(path / "results.json" if path.is_dir() else path) for path in paths]
     else:
         with tempfile.TemporaryDirectory(prefix="roofs-") as folder:
-            found = run_all(Path(folder))
-    lines = [judged(found, kernel) for kernel in found.kernels]
+            found = [run_all(Path(folder))]
+    lines = [judged(results, kernel) for results in found for kernel in results.kernels]
     print("\n".join(table(lines)))
     missed = sum(bool(line.miss) for line in lines)
     print(f"{len(lines)} kernels, {missed} missed")

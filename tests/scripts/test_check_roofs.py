@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counteroof import results as results_file
 from counteroof.catalog import kernels
-from counteroof.diagnose import Finding
+from counteroof.count.base import AccessMix
+from counteroof.machine.model import Ceiling
 from counteroof.results import KernelResult, RoofSample, Seconds
 from scripts import check_roofs as script
 from tests import factories
@@ -95,9 +97,69 @@ def test_the_shortest_call_is_held_against_the_highest_sample() -> None:
     assert judged(replace(kernel, seconds=replace(kernel.seconds, samples=samples))).miss == ""
 
 
-def test_a_kernel_that_waits_needs_a_finding_that_says_for_what() -> None:
-    kernel = at(5.0, "gather")
-    cost = Finding("scattered access", "cost", "so", "do", 2.0)
-    assert judged(replace(kernel, findings=(cost,))).miss == ""
-    for others in ((), (replace(cost, severity="note"),)):
-        assert judged(replace(kernel, findings=others)).miss == "no finding says what it waits for"
+PACES = (
+    bandwidth("DRAM strided", 5.0),
+    bandwidth("DRAM scattered", 4.0),
+    bandwidth("DRAM scattered, 4 KiB pages", 2.0),
+    bandwidth("DRAM copy", 40.0),
+    bandwidth("L2-L3 scattered", 20.0, level="l3"),
+    bandwidth("L1-L2 walk 1024", 100.0, level="l2"),
+)
+TABLE, OTHERS = 16 * N, 8 * N
+"""Bytes read of the table that is waited for, and of what is streamed; as many cross to L2 twice from L3."""
+
+
+def waiting(name: str, seconds: float, *, huge_pages: bool = True, **fields: Any) -> KernelResult:
+    """Return a kernel that waits for an array, and reads another in order."""
+    waited = script.WAITING[name][0] if name in script.WAITING else "a"
+    array = replace(factories.traffic(waited, read=TABLE), huge_pages=huge_pages)
+    counted = factories.measurement(2 * N, (array, factories.traffic("b", read=OTHERS)), **fields)
+    found = factories.result(name, seconds=seconds, counted=counted, ceilings=CEILINGS)
+    return replace(found, seconds=Seconds.of((seconds,)))
+
+
+def judged_by(kernel: KernelResult, paces: tuple[Ceiling, ...] = PACES) -> script.Line:
+    found = factories.results(kernel, ceilings=CEILINGS)
+    return script.judged(replace(found, machine=replace(found.machine, access=paces)), kernel)
+
+
+def test_a_waiting_kernel_takes_no_less_than_its_longest_part_and_no_more_than_all() -> None:
+    """A table at 4 GB/s and a stream at 40: the second is a twentieth of the first."""
+    table, stream = TABLE / 4e9, OTHERS / 40e9
+    for seconds, miss in (
+        (table, ""),
+        (0.86 * table, ""),
+        (0.84 * table, "faster than its longest part"),
+        (1.14 * (table + stream), ""),
+        (1.16 * (table + stream), "slower than its parts one after the other"),
+    ):
+        line = judged_by(waiting("gather", seconds))
+        assert line.miss == miss
+    assert judged_by(waiting("gather", table)).parts == "1.00 DRAM scattered + 0.05 DRAM copy = 1.05"
+
+
+def test_an_array_on_small_pages_is_held_against_what_these_reach() -> None:
+    assert judged_by(waiting("gather", TABLE / 2e9, huge_pages=False)).miss == ""
+    assert judged_by(waiting("gather", TABLE / 4e9, huge_pages=False)).miss == "faster than its longest part"
+
+
+def test_lines_from_l3_and_translations_are_parts_of_a_walk() -> None:
+    """All lines come from memory through L3; as many more from L3 alone, each sending one down."""
+    mix = AccessMix(3 * N, 24 * N, 0, 0, 0, 0)
+    line = judged_by(
+        waiting(
+            "column_walk_power_of_two",
+            TABLE / 4e9,
+            l2_l3_bytes=factories.modelled(4 * (TABLE + OTHERS)),
+            access_mix=mix,
+        )
+    )
+    memory, from_l3, walk = TABLE / 4e9, 2 * (TABLE + OTHERS) / 20e9, 64 * 3 * N / 100e9
+    assert f"{from_l3 / memory:.2f} L2-L3 scattered + {walk / memory:.2f} L1-L2 walk 1024" in line.parts
+    assert line.miss == ""
+
+
+def test_a_waiting_kernel_cannot_be_judged_by_what_was_not_measured() -> None:
+    line = judged_by(waiting("gather", 1.0), PACES[:1])
+    assert line.miss == "'counteroof machine' has not measured DRAM scattered"
+    assert judged(at(5.0, "gather")).miss == "no bytes of arrays"
