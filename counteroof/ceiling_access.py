@@ -159,11 +159,14 @@ def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
     if share:
         note = f"{units.percent(share)} of it on huge pages all the same"
         found = [replace(one, note=f"{one.note}; {note}") for one in found]
-    scattered = next(one for one in _all_patterns(machine, threads) if one.name == "DRAM scattered")
-    return [
-        *found,
-        _random(cpus, replace(scattered, name=f"{scattered.name}, {size} pages", small_pages=True)),
-    ]
+    patterns = {job.name: job for job in _all_patterns(machine, threads)}
+    scattered, strided = (
+        replace(patterns[name], name=f"{name}, {size} pages", small_pages=True)
+        for name in ("DRAM scattered", "DRAM strided")
+    )
+    found.append(_random(cpus, scattered))
+    with Team(cpus, small_bytes=strided.memory_bytes) as team:
+        return [*found, *measure_jobs(team, [strided], BRIEF)]
 
 
 def _dram_jobs(machine: Machine, threads: int, mixes: Iterable[str]) -> list[Job]:
