@@ -221,6 +221,20 @@ def test_of_loops_that_differ_in_order_the_best_counts(monkeypatch: pytest.Monke
     assert [measured.count(order) for order in seconds] == [11, 11, 8]
 
 
+def test_what_follows_upon_wide_vectors_goes_before_them_in_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured = timed(monkeypatch, dict.fromkeys(("narrow", "wide", "wider"), 1e-3))
+    jobs = [
+        Job(order, replace(FMA, isa=isa, order=order), iterations=8)
+        for order, isa in (("narrow", "SSE"), ("wide", "AVX2"), ("wider", "AVX-512"))
+    ]
+    with Team(topology.placement(1)) as team:
+        found = ceilings.measure_jobs(team, jobs, Effort(rounds=3))
+    assert measured == ["wider", "wide", "narrow", "narrow", "wide", "wider", "wider", "wide", "narrow"]
+    assert [one.name for one in found] == ["narrow", "wide", "wider"]
+
+
 def test_jobs_of_other_names_are_no_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = timed(monkeypatch, {"loads first": 1e-3, "in turn": 2e-3})
     jobs = [
