@@ -5,9 +5,10 @@ Needs Debian's ``likwid`` and PyPI's ``carm-roofline``; what is missing is said 
 that instructions load and store, as both tools count them: write-allocates are in nobody's. Each repeat
 measures one after the other, with one thread and with two, on the same processors with the same working set;
 of a repeat, ours is the best short sample, as a ceiling is, of those before and after the peers, since a core
-that it shares with another machine has good moments and bad ones. The medians of all repeats are compared, misses
-are printed first, and the exit code is 1 if there is one. While other programs run, the two tools suffer more
-than ours, which picks short undisturbed samples: the ratios are then too good, unless with ``--realtime``.
+that it shares with another machine has good moments and bad ones. The medians of all repeats are compared,
+misses are printed first, and the exit code is 1 if there is one. While other programs run, the two tools
+suffer more than ours, which picks short undisturbed samples: the ratios are then too good, unless with
+``--realtime``.
 
 Where a machine is quiet for a minute at a time, ``--file`` keeps what each repeat found; runs with other
 levels, instruction sets or threads, and further repeats, add to it, and ``--repeats 0`` shows all of it.
