@@ -192,6 +192,32 @@ def test_a_walk_down_columns_fetches_each_line_once_an_element() -> None:
     assert "exchange the loops" in one.try_
 
 
+@pytest.mark.parametrize(
+    ("stride", "strided", "gain"),
+    [
+        # neighbouring lines come as fast as any
+        (64, 10, 8.0),
+        # 20 of 40 GB/s, and what is left once: both count
+        (128, 20, 16.0),
+        # no faster than the roof, of which 64 N bytes took a third
+        (128, 10, 24.0),
+        (128, None, 24.0),
+    ],
+)
+def test_lines_that_are_no_neighbours_come_at_the_pace_of_strided_loads(
+    stride: int, strided: float | None, gain: float
+) -> None:
+    a, b = (Shape(name, "f64", 8, (N // 16, 16), ("rows", "cols")) for name in "ab")
+    walk = StrideShare("a", stride, 8, False, 1.0, N)
+    counted = measurement(0, (again("a", 8 * N, 8),), strides=(walk,))
+    access = () if strided is None else (bandwidth("DRAM strided", strided, mix="strided"),)
+    machine = replace(MACHINE, access=access)
+    found = facts(counted=counted, shapes=(a, b), machine=machine, seconds=3 * 64 * N / 40e9)
+    one = only(found, "strided access")
+    assert one.gain == pytest.approx(gain)
+    assert "tiles" in one.try_
+
+
 def test_passes_over_more_than_the_cache_are_capacity() -> None:
     matrix = Shape("a", "f64", 8, (1024, N // 1024), ("rows", "cols"))
     one = only(facts(again("a", 8 * N, 2), shapes=(matrix,)), "fetched again: capacity")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .. import units
 from ..count.base import OTHER, WALKS, ArrayTraffic
+from ..machine.model import Ceiling
 from ..reconcile import TOUCHED
 from . import tiles
-from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape
+from .base import PACED, WALKED, Demand, Facts, Finding, Gain, Shape, nearest
 
 PART = 0.05
 """From this share of the DRAM bytes on, a cause is worth a finding."""
@@ -178,8 +179,12 @@ def fetched_again(facts: Facts) -> Iterator[Finding]:
             l1_l2=_less(demand.l1_l2, read + written),
         )
         names = [array.name for array in arrays]
-        ordered = rule == SCATTERED or (rule == STRIDED and tiles.exchangeable(facts, names))
-        gain = _in_order(facts, then) if ordered else facts.gain(then, paces=rule != CAPACITY)
+        if rule == SCATTERED or (rule == STRIDED and tiles.exchangeable(facts, names)):
+            gain = _in_order(facts, then)
+        elif rule == STRIDED:
+            gain = _in_tiles(facts, then, names)
+        else:
+            gain = facts.gain(then, paces=rule != CAPACITY)
         if gain is None:
             continue
         moved = demand.read + demand.write
@@ -215,6 +220,32 @@ def _in_order(facts: Facts, then: Demand) -> Gain | None:
     if seconds is None or least is None or parts.get("compute", 0.0) >= PACED * parts.get("dram", 0.0):
         return facts.gain(then, paces=True)
     return facts.worth(seconds / least, least)
+
+
+def _in_tiles(facts: Facts, then: Demand, names: list[str]) -> Gain | None:
+    """Return the gain of tiles, in which the lines of a walk come once and some of them in order.
+
+    Lines that are not neighbours come more slowly: a prefetcher that brings pairs of lines brings half for
+    nobody. By how much was measured, or else the roof is the bound.
+    """
+    ordered, walks = _in_order(facts, then), [facts.walk(name) for name in names]
+    apart = all(walk is not None and abs(walk) >= 2 * facts.line_bytes for walk in walks)
+    strided = _dram_roof(facts.machine.access, "strided", facts.threads)
+    read = _dram_roof(facts.machine.ceilings, "read", facts.threads)
+    if not apart or facts.own_seconds is None:
+        return facts.gain(then, paces=True)
+    if strided is None or read is None or ordered is None:
+        return ordered
+    gain = facts.gain(then, paces=True)
+    if gain is None:
+        return None
+    return replace(gain, factor=min(gain.factor * max(read / strided, 1.0), ordered.factor))
+
+
+def _dram_roof(ceilings: Sequence[Ceiling], mix: str, threads: int) -> float | None:
+    """Return the bytes a second of a measured way to memory, ``None`` if it was not."""
+    found = [one for one in ceilings if one.level == "dram" and one.mix == mix]
+    return max((one.value for one in nearest(found, threads)), default=None)
 
 
 def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> str:
