@@ -88,5 +88,7 @@ class Table:
         try:
             return Formula(value if isinstance(value, str) else repr(value))
         except FormulaError as error:
-            self.problem(key, str(error), "a formula in the parameters, such as '2*n'")
+            listed = isinstance(value, str) and "," in value
+            several = ", or a list of them, such as ['n', 'm']" if listed else ""
+            self.problem(key, str(error), f"a formula in the parameters, such as '2*n'{several}")
             return None

@@ -234,6 +234,7 @@ args = { a = { dtype = "f64", shape = 0 } }
     [
         ("args.x = { dtype = 'f64', shape = 'n - 10' }", "args.x.shape: found formula 'n - 10' is 0, not a positive extent"),
         ("args.x = { dtype = 'f64', shape = 'n - 11' }", "'n - 11' is -1"),
+        ("args.x = { dtype = 'f64', shape = 'n, n' }", "or a list of them, such as ['n', 'm']"),
         ("args.x = { dtype = 'f64', shape = 'n / 4' }", "not a whole number"),
         ("args.x = { dtype = 'f64', shape = '10**14' }", "at most this machine's memory"),
         ("args.x = { dtype = 'f64', shape = 'n**300' }", "has more than 256 bits"),

@@ -86,7 +86,7 @@ def main(args: Sequence[str] | None = None) -> int:
         click.echo(error.format_message())
         return BAD_INPUT
     except click.ClickException as error:
-        error.show()
+        click.echo(_usage(error), err=True)
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         click.echo("counteroof: interrupted", err=True)
@@ -103,6 +103,14 @@ def main(args: Sequence[str] | None = None) -> int:
         click.echo(_text(error), err=True)
         return BAD_INPUT if isinstance(error, BadInput) else FAILED
     return result if isinstance(result, int) else DONE
+
+
+def _usage(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, in one line, and where to read what would be right."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "counteroof"
+    said = " ".join(error.format_message().split()).rstrip(".")
+    return f"{command}: {said[:1].lower()}{said[1:]}; {command} --help has all of it"
 
 
 def _text(error: CounteroofError) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,20 @@ def folder(path: Path) -> Path:
             f"cannot write into {path}: {error.strerror}; choose another folder with --out"
         ) from None
     return path
+
+
+@contextlib.contextmanager
+def folder_for(path: Path) -> Iterator[Path]:
+    """Give the output folder while what goes into it is made; bad input leaves none that was not there."""
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    yielded = folder(path)
+    try:
+        yield yielded
+    except BadInput:
+        with contextlib.suppress(OSError):  # it holds something already
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def find_results(path: Path) -> Path:
@@ -152,7 +167,10 @@ def load_kernels(path: Path, patterns: Sequence[str]) -> Results:
 
 
 def _matches(kernel: KernelResult, pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in (kernel.name, kernel.label))
+    # a label has brackets, which a pattern takes for a set of characters
+    return pattern == kernel.label or any(
+        fnmatch.fnmatchcase(name, pattern) for name in (kernel.name, kernel.label)
+    )
 
 
 def folder_names(runs: Sequence[Results]) -> list[str]:

@@ -121,28 +121,28 @@ def command(
         raise BadInput(f"{what} takes one run, not {len(results)}: {', '.join(map(str, results))}")
     found = [_files.load_kernels(one, patterns) for one in results]
     earlier = None if against is None else _files.load_kernels(against, ())
-    folder = _files.folder(out or _files.find_results(results[0]).parent)
     written = []
     name = kind if against is None else "against"
-    if kind == "waterfall":
-        from ..plot import waterfall
+    with _files.folder_for(out or _files.find_results(results[0]).parent) as folder:
+        if kind == "waterfall":
+            from ..plot import waterfall
 
-        kernels = [kernel for run in found for kernel in waterfall.explained(run) or run.kernels]
-        written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, still))
-    elif still:
-        from ..plot import panels, roofline, views
+            kernels = [kernel for run in found for kernel in waterfall.explained(run) or run.kernels]
+            written += _files.drawn(folder, lambda scratch: waterfall.save(kernels, scratch, name, still))
+        elif still:
+            from ..plot import panels, roofline, views
 
-        if earlier is not None:
-            picture = views.overlaid(earlier, found[0], (str(against), str(results[0])))
-        else:
-            picture = views.beside([_picture(kind, run) for run in found], found)
-        if peaks is not None:
-            picture = panels.with_peaks(picture, peaks, str(peak_file))
-        written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, still))
-    if alive:
-        from ..plot import interactive
+            if earlier is not None:
+                picture = views.overlaid(earlier, found[0], (str(against), str(results[0])))
+            else:
+                picture = views.beside([_picture(kind, run) for run in found], found)
+            if peaks is not None:
+                picture = panels.with_peaks(picture, peaks, str(peak_file))
+            written += _files.drawn(folder, lambda scratch: roofline.save(picture, scratch, name, still))
+        if alive:
+            from ..plot import interactive
 
-        written += _files.drawn(folder, lambda scratch: interactive.save(found[0], scratch, name, alive))
+            written += _files.drawn(folder, lambda scratch: interactive.save(found[0], scratch, name, alive))
     click.echo("written: " + ", ".join(map(str, written)))
     return DONE
 

@@ -195,11 +195,11 @@ def command(
     from ..report.explain import text
     from ..session import Settings, measure  # after the input is known to be good: this loads a good deal
 
-    folder = _files.folder(out)
-    machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
-    machine = with_capacity(machine, capacity)
-    if fetched is not None:
-        machine = with_prefetchers(machine, fetched)
+    with _files.folder_for(out) as folder:
+        machine, here = _machine.for_run(machine_file, sorted({case.spec.threads for case in cases}))
+        machine = with_capacity(machine, capacity)
+        if fetched is not None:
+            machine = with_prefetchers(machine, fetched)
 
     model = ModelOptions(frames, tlb, reuse_distances)
     asked = Settings(choice, detail, time_limit, here, found.guesses, events_file, model)

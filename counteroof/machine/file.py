@@ -54,6 +54,9 @@ from ..errors import BadInput, MachineFileError, Problem
 from . import replacement, store, tlb, topology
 from .model import CacheLevel, Evasion, Fill, Machine, Partial, Prefetch, Stores, Tlb
 
+EXPECTED = (
+    "what counteroof machine --out FILE writes, or a TOML file with [[cache]] entries of level, size and ways"
+)
 _TOP_KEYS = ("name", "line_bytes", "cache", "stores", "prefetch", "tlb")
 _STORE_KEYS = ("evasion", "evaded", "partial")
 _CACHE_KEYS = ("level", "size", "bytes", "ways", "shared_by", "fill", "hashed", "slices", "policy")
@@ -70,7 +73,7 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     BadInput
         If the file cannot be read, as :class:`MachineFileError` if it has mistakes.
     """
-    data = read_table(path, "machine file")
+    data = read_table(path, "machine file", EXPECTED)
     if isinstance(data, dict) and "schema" in data:
         return store.from_json(data, str(path)).machine
     problems: list[Problem] = []
@@ -94,19 +97,22 @@ def load(path: Path, here: Machine | None = None) -> Machine:
     )
 
 
-def read_table(path: Path, what: str) -> object:
-    """Return a file's content, JSON or TOML by its first character; ``what`` it is, for the message."""
+def read_table(path: Path, what: str, expected: str) -> object:
+    """Return a file's content, JSON or TOML by its first character.
+
+    ``what`` it is and what is ``expected`` are for the message.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise BadInput(f"{what} {path} cannot be read: {reason}") from error
+        raise BadInput(f"{what} {path} cannot be read: {reason}; expected {expected}") from error
     if text.lstrip().startswith("{"):
         return jsonio.read_file(path, what)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{what} {path} is neither JSON nor TOML: {error}") from error
+        raise BadInput(f"{what} {path} is neither JSON nor TOML: {error}; expected {expected}") from error
 
 
 def caches_from(data: object, where: str) -> tuple[str, tuple[CacheLevel, ...]]:

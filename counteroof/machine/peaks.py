@@ -28,6 +28,7 @@ from ..spec import PRECISIONS
 from .file import read_table
 from .model import NOT_MEASURED, Ceiling
 
+EXPECTED = "a TOML file with a name and [[ceiling]] entries of gb_per_s or gflop_per_s"
 _TOP_KEYS = ("name", "ceiling")
 _KEYS = ("gb_per_s", "gflop_per_s", "precision", "threads", "isa")
 
@@ -40,7 +41,7 @@ def load(path: Path) -> tuple[Ceiling, ...]:
     BadInput
         If the file cannot be read, as :class:`MachineFileError` with all mistakes if it has some.
     """
-    return from_data(read_table(path, "peak file"), str(path))
+    return from_data(read_table(path, "peak file", EXPECTED), str(path))
 
 
 def from_data(data: object, where: str) -> tuple[Ceiling, ...]:

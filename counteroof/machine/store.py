@@ -75,7 +75,8 @@ def from_json(data: object, where: str) -> Record:
         raise MachineFileError([Problem(where, jsonio.shown(data), "an object")])
     if data.get("schema") != SCHEMA:
         found = jsonio.shown(data["schema"]) if "schema" in data else "nothing"
-        raise MachineFileError([Problem(f"{where}: schema", found, f'"{SCHEMA}"')])
+        expected = f'"{SCHEMA}", as counteroof machine --out FILE writes it'
+        raise MachineFileError([Problem(f"{where}: schema", found, expected)])
     problems: list[Problem] = []
     body = {key: value for key, value in data.items() if key != "schema"}
     one = jsonio.from_json(Record, body, "", problems)

@@ -11,10 +11,11 @@ import click
 import pytest
 
 from counteroof import __version__
-from counteroof.commands import BAD_INPUT, COMMANDS, DONE, FAILED, INTERRUPTED, cli, main
+from counteroof.commands import BAD_INPUT, COMMANDS, DONE, FAILED, INTERRUPTED, _files, cli, main
 from counteroof.count import select
 from counteroof.count.select import Availability
 from counteroof.errors import BadInput, CounteroofError, MachineError
+from tests import factories
 
 Captured = pytest.CaptureFixture[str]
 
@@ -98,6 +99,48 @@ def test_bad_input_ends_with_2_and_one_clear_message(args: list[str], message: s
     assert message in streams.err
     assert streams.out == ""
     assert "Traceback" not in streams.err
+    assert len(streams.err.splitlines()) == 1
+
+
+def test_a_command_line_that_is_wrong_names_the_help_of_its_command(capsys: Captured) -> None:
+    assert main(["run", "--size", "tiny"]) == BAD_INPUT
+    assert capsys.readouterr().err == (
+        "counteroof run: invalid value for '--size': 'tiny' is not one of 'default', 'small'; "
+        "counteroof run --help has all of it\n"
+    )
+
+
+def test_a_machine_file_that_is_none_is_told_what_one_is_and_no_folder_is_made(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    file, spec = tmp_path / "machine.txt", tmp_path / "k.c"
+    file.write_text("Skylake\n")
+    spec.write_text("void f(double *x, long n) { x[n - 1] = 0; }")
+    out = tmp_path / "new" / "out"
+    assert main(["run", str(spec), "--machine", str(file), "--out", str(out)]) == BAD_INPUT
+    assert "a TOML file with [[cache]] entries of level, size and ways" in capsys.readouterr().err
+    assert not out.parent.exists()
+
+
+def test_a_folder_that_was_there_stays_whatever_the_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput), _files.folder_for(tmp_path / "a" / "b"):
+        raise BadInput("wrong")
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(BadInput), _files.folder_for(tmp_path / "kept" / "b"):
+        raise BadInput("wrong")
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_folder_that_holds_something_stays(tmp_path: Path) -> None:
+    def written_before_it_was_known() -> None:
+        with _files.folder_for(tmp_path / "full") as folder:
+            (folder / "results.json").touch()
+            raise BadInput("wrong")
+
+    with pytest.raises(BadInput):
+        written_before_it_was_known()
+    assert (tmp_path / "full" / "results.json").exists()
 
 
 def test_all_mistakes_of_a_spec_are_listed(tmp_path: Path, capsys: Captured) -> None:
@@ -153,3 +196,13 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     process.stdout.close()
     _, errors = process.communicate(timeout=30)
     assert errors == b""
+
+
+def test_a_kernel_is_chosen_by_its_label_though_a_pattern_would_read_its_brackets_as_a_set(
+    tmp_path: Path,
+) -> None:
+    kernels = [factories.result("walk", label=f"walk[n={n}]") for n in (100, 1)]
+    path = _files.save_results(factories.results(*kernels), tmp_path)
+    chosen = _files.load_kernels(path, ["walk[n=100]"])
+    assert [one.label for one in chosen.kernels] == ["walk[n=100]"]
+    assert len(_files.load_kernels(path, ["walk*"]).kernels) == 2

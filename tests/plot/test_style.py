@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -64,3 +67,29 @@ def test_a_theme_ends_with_the_picture() -> None:
     with style.themed():
         assert matplotlib.rcParams["font.family"] == ["DejaVu Sans"]
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("home", ["home", "file"])
+def test_a_user_without_a_home_gets_a_picture_and_no_complaint(tmp_path: Path, home: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "home").mkdir()
+    program = (
+        "import os\n"
+        "from counteroof.plot import style\n"
+        "with style.themed():\n"
+        "    import matplotlib\n"
+        "print(matplotlib.get_configdir())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ".", "PATH": "/usr/bin", "HOME": str(tmp_path / home), "TMPDIR": str(tmp_path)},
+    )
+    assert done.stderr == ""
+    own = str(tmp_path / "home" / ".config" / "matplotlib")
+    assert (done.stdout.strip() == own) == (home == "home")
+    # nothing is left of what was made for this process alone
+    assert not list(tmp_path.glob("counteroof-matplotlib-*"))
