@@ -13,6 +13,7 @@
 #define HUGE_BITS 21u
 #define PAGE_SIZE (UINT64_C(1) << CS_PAGE_BITS)
 #define ROOM 256u /* requests that are held back */
+#define MOST_SEARCHED 16u /* ways of a set that are looked through one by one */
 
 /* Tables lie where no program's address does; entries for pages of 4 KiB and of 2 MiB apart, by number of page. */
 #define SMALL_TABLES (UINT64_C(1) << 63)
@@ -21,17 +22,32 @@
 
 struct tlb {
     uint32_t level, pages, ways, sets, hash_bits;
-    size_t first; /* of its tags among those of a core */
+    uint32_t bucket_bits; /* 0: sets are looked through */
+    size_t first;         /* of its tags, or entries, among those of a core */
+    size_t first_bucket;
+};
+
+/*
+ * Of TLBs with many ways, an entry is found by its bucket, and the entries of a set are a ring in order of recency: the entry
+ * before the set's first one, and so last of all, is the one to go. Numbers count from the TLB's first entry.
+ */
+struct entry {
+    uint64_t tag;                /* 0 is empty */
+    uint32_t before, after;      /* in the ring */
+    uint32_t next;               /* in the bucket, plus 1; 0: none */
 };
 
 struct of_core {
-    uint64_t *tags; /* of all TLBs; in each set the most recent first, 0 is empty */
-    uint64_t last;  /* the page of 4 KiB that was translated last */
+    uint64_t *tags; /* of TLBs that are looked through; in each set the most recent first, 0 is empty */
+    struct entry *entries;
+    uint32_t *buckets; /* the first entry plus 1, 0: none */
+    uint32_t *newest;  /* [entries] of a set, at the place of its first entry */
+    uint64_t last;     /* the page of 4 KiB that was translated last */
 };
 
 struct cs_tlbs {
     uint32_t count, cores;
-    size_t tags;
+    size_t tags, entries, buckets; /* of a core */
     struct tlb tlb[MOST_TLBS];
     struct of_core *core;
     uint64_t missed; /* in level 1, ever */
@@ -51,6 +67,8 @@ static int tlb_init(struct tlb *tlb, const struct cachesim_tlb *given)
             return -1;
         tlb->hash_bits = (uint32_t)__builtin_ctz(tlb->sets);
     }
+    if (ways > MOST_SEARCHED)
+        tlb->bucket_bits = 34 - (uint32_t)__builtin_clz(given->entries); /* two to four buckets an entry */
     return 0;
 }
 
@@ -63,8 +81,12 @@ static int start(struct cachesim *sim, const struct cachesim_tlb *tlbs, uint32_t
     int failed = !made || !tables;
     for (uint32_t i = 0; i < count && !failed; i++) {
         failed = tlb_init(&made->tlb[i], &tlbs[i]);
-        made->tlb[i].first = made->tags;
-        made->tags += (size_t)made->tlb[i].sets * made->tlb[i].ways;
+        struct tlb *tlb = &made->tlb[i];
+        size_t entries = (size_t)tlb->sets * tlb->ways, *room = tlb->bucket_bits ? &made->entries : &made->tags;
+        tlb->first = *room;
+        *room += entries;
+        tlb->first_bucket = made->buckets;
+        made->buckets += tlb->bucket_bits ? (size_t)1 << tlb->bucket_bits : 0;
     }
     if (failed) {
         free(made);
@@ -86,14 +108,46 @@ int cachesim_tlb_start(struct cachesim *sim, const struct cachesim_tlb *tlbs, ui
     return 0;
 }
 
+static void core_free(struct of_core *core)
+{
+    free(core->tags);
+    free(core->entries);
+    free(core->buckets);
+    free(core->newest);
+}
+
 void cs_tlbs_free(struct cachesim *sim)
 {
     for (uint32_t i = 0; sim->tlbs && i < sim->tlbs->cores; i++)
-        free(sim->tlbs->core[i].tags);
+        core_free(&sim->tlbs->core[i]);
     if (sim->tlbs)
         free(sim->tlbs->core);
     free(sim->tlbs);
     free(sim->tables);
+}
+
+/* The TLBs of a core, empty; -1 if memory is short. */
+static int core_init(const struct cs_tlbs *tlbs, struct of_core *core)
+{
+    *core = (struct of_core){
+        calloc(tlbs->tags + 1, sizeof *core->tags),       calloc(tlbs->entries + 1, sizeof *core->entries),
+        calloc(tlbs->buckets + 1, sizeof *core->buckets), calloc(tlbs->entries + 1, sizeof *core->newest),
+        CS_NONE,
+    };
+    if (!core->tags || !core->entries || !core->buckets || !core->newest) {
+        core_free(core);
+        return -1;
+    }
+    for (uint32_t i = 0; i < tlbs->count; i++) {
+        const struct tlb *tlb = &tlbs->tlb[i];
+        for (uint32_t n = 0; tlb->bucket_bits && n < tlb->sets * tlb->ways; n++) {
+            uint32_t first = n / tlb->ways * tlb->ways, way = n - first;
+            core->entries[tlb->first + n].before = first + (way ? way : tlb->ways) - 1;
+            core->entries[tlb->first + n].after = first + (way + 1 < tlb->ways ? way + 1 : 0);
+            core->newest[tlb->first + n] = first;
+        }
+    }
+    return 0;
 }
 
 /* The TLBs of the core at work; NULL if memory is short. */
@@ -102,24 +156,21 @@ static struct of_core *at_work(struct cachesim *sim)
     struct cs_tlbs *tlbs = sim->tlbs;
     while (sim->core >= tlbs->cores) {
         struct of_core *core = realloc(tlbs->core, (tlbs->cores + 1) * sizeof *core);
-        uint64_t *tags = calloc(tlbs->tags, sizeof *tags);
         if (core)
             tlbs->core = core;
-        if (!core || !tags) {
-            free(tags);
+        if (!core || core_init(tlbs, &core[tlbs->cores])) {
             sim->error = 1;
             return NULL;
         }
-        tlbs->core[tlbs->cores++] = (struct of_core){tags, CS_NONE};
+        tlbs->cores++;
     }
     return &tlbs->core[sim->core];
 }
 
-/* Asks one TLB for a page, which is the most recent of its set from then on; returns whether it had it. */
-static int ask(const struct tlb *tlb, uint64_t *tags, uint64_t number, uint32_t huge)
+/* Looks through a set of few ways. */
+static int search(const struct tlb *tlb, struct of_core *core, uint64_t set, uint64_t tag)
 {
-    uint64_t set = tlb->hash_bits ? (number ^ number >> tlb->hash_bits) & (tlb->sets - 1) : number % tlb->sets;
-    uint64_t *entry = tags + tlb->first + set * tlb->ways, tag = (number << 1 | huge) + 1;
+    uint64_t *entry = core->tags + tlb->first + set * tlb->ways;
     uint32_t way = 0;
     while (way < tlb->ways && entry[way] != tag)
         way++;
@@ -129,12 +180,67 @@ static int ask(const struct tlb *tlb, uint64_t *tags, uint64_t number, uint32_t 
     return found;
 }
 
+static uint32_t *bucket_of(const struct tlb *tlb, const struct of_core *core, uint64_t tag)
+{
+    return core->buckets + tlb->first_bucket + (tag * UINT64_C(0x9e3779b97f4a7c15) >> (64 - tlb->bucket_bits));
+}
+
+/* The entry that has to go, the set's last, is taken for another page. */
+static uint32_t replace(const struct tlb *tlb, struct of_core *core, uint32_t newest, uint64_t tag)
+{
+    struct entry *entry = core->entries + tlb->first;
+    uint32_t last = entry[newest].before;
+    if (entry[last].tag) {
+        uint32_t *link = bucket_of(tlb, core, entry[last].tag);
+        while (*link != last + 1)
+            link = &entry[*link - 1].next;
+        *link = entry[last].next;
+    }
+    uint32_t *bucket = bucket_of(tlb, core, tag);
+    entry[last].tag = tag;
+    entry[last].next = *bucket;
+    *bucket = last + 1;
+    return last;
+}
+
+/* Looks a page up in a set of many ways. */
+static int look_up(const struct tlb *tlb, struct of_core *core, uint64_t set, uint64_t tag)
+{
+    struct entry *entry = core->entries + tlb->first;
+    uint32_t *newest = &core->newest[tlb->first + set * tlb->ways], found = *bucket_of(tlb, core, tag), one;
+    while (found && entry[found - 1].tag != tag)
+        found = entry[found - 1].next;
+    one = found ? found - 1 : replace(tlb, core, *newest, tag);
+    if (one == *newest)
+        return found != 0;
+    if (one != entry[*newest].before) { /* the last becomes the first by turning the ring */
+        entry[entry[one].before].after = entry[one].after;
+        entry[entry[one].after].before = entry[one].before;
+        entry[one].before = entry[*newest].before;
+        entry[one].after = *newest;
+        entry[entry[one].before].after = one;
+        entry[*newest].before = one;
+    }
+    *newest = one;
+    return found != 0;
+}
+
+/* Asks one TLB for a page, which is the most recent of its set from then on; returns whether it had it. */
+static int ask(const struct tlb *tlb, struct of_core *core, uint64_t number, uint32_t huge)
+{
+    uint64_t set = tlb->hash_bits ? (number ^ number >> tlb->hash_bits) & (tlb->sets - 1)
+                   : tlb->sets > 1 ? number % tlb->sets
+                                   : 0;
+    uint64_t tag = (number << 1 | huge) + 1;
+    return tlb->bucket_bits ? look_up(tlb, core, set, tag) : search(tlb, core, set, tag);
+}
+
 /* Asks those of a level, of which at most one holds pages of this size. */
-static int level_has(const struct cs_tlbs *tlbs, uint64_t *tags, uint32_t level, uint64_t number, uint32_t huge)
+static int level_has(const struct cs_tlbs *tlbs, struct of_core *core, uint32_t level, uint64_t number, uint32_t huge)
 {
     for (uint32_t i = 0; i < tlbs->count; i++)
         if (tlbs->tlb[i].level == level && tlbs->tlb[i].pages & (huge ? HUGE : SMALL))
-            return ask(&tlbs->tlb[i], tags, number, huge);
+            return ask(&tlbs->tlb[i], core, number, huge);
     return 0;
 }
 
@@ -188,10 +294,10 @@ static void translate(struct cachesim *sim, uint64_t address, uint32_t origin)
     core->last = page;
     uint32_t huge = is_huge(sim, page);
     uint64_t number = huge ? address >> HUGE_BITS : page;
-    if (level_has(tlbs, core->tags, 1, number, huge))
+    if (level_has(tlbs, core, 1, number, huge))
         return;
     tlbs->missed++;
-    int walk = !level_has(tlbs, core->tags, 2, number, huge);
+    int walk = !level_has(tlbs, core, 2, number, huge);
     if (!sim->part) {
         struct cachesim_traffic *traffic = &traffic_at(sim, address)->count;
         traffic->tlb_misses++;

@@ -29,7 +29,15 @@ L1 = Tlb(1, 4, 2, ("4 KiB",))  # two sets
 L1_HUGE = Tlb(1, 2, 2, ("2 MiB",))
 L2 = Tlb(2, 8, 4, ("4 KiB", "2 MiB"), hashed=True)  # two sets
 SHARED = (Tlb(1, 3, 3, ("4 KiB", "2 MiB")), Tlb(2, 12, 4, ("4 KiB", "2 MiB")))  # three sets in level 2
-GEOMETRIES: Sequence[tuple[Tlb, ...]] = ((L1, L1_HUGE, L2), SHARED, (L1, Tlb(2, 4, 4, ("4 KiB",))), (L1,))
+MANY = (Tlb(1, 17, 17, ("4 KiB", "2 MiB")), Tlb(2, 80, 20, ("4 KiB", "2 MiB"), hashed=True))
+"""Entries of sets of more than 16 ways are found by a hash."""
+GEOMETRIES: Sequence[tuple[Tlb, ...]] = (
+    (L1, L1_HUGE, L2),
+    SHARED,
+    (L1, Tlb(2, 4, 4, ("4 KiB",))),
+    (L1,),
+    MANY,
+)
 
 
 def walks(model: CacheModel) -> tuple[int | None, int | None]:
@@ -297,6 +305,28 @@ def test_tlbs_are_those_of_the_reference_and_walks_are_loads_between_the_accesse
                 for start, stride, nbytes, kind in first:
                     reference_access(start + k * stride, nbytes, kind)
     check(with_tlbs, without, reference)
+
+
+@pytest.mark.parametrize("pages", [16, 17, 18, 30, 100, 500])
+def test_sets_of_many_ways_are_as_recent_as_lists_of_pages(pages: int) -> None:
+    """Random pages, half of them from the last few, on two cores: from all known to hardly any."""
+    random = np.random.default_rng(pages)
+    caches = [cache("L1", 4, 2), cache("L2", 8, 4)]
+    with_tlbs, without, reference = pair(caches, MANY)
+    recent = [0]
+    for step in range(4000):
+        page = recent[random.integers(len(recent))] if random.random() < 0.5 else int(random.integers(pages))
+        recent = [page, *recent[:24]]
+        core = step // 50 % 2
+        for model in (with_tlbs, without):
+            model.core(core)
+        address = BASE + 4 * HUGE + page * PAGE + int(random.integers(64)) * 64
+        with_tlbs.access(address, 8, Kind.LOAD)
+        for made in reference.accesses(core, address, 8, int(Kind.LOAD)):
+            without.access(made[0], made[1], Kind(made[2]))
+    check(with_tlbs, without, reference)
+    assert (reference.misses.total() > 2 * pages) == (pages > 17)
+    assert (reference.walked.total() > 2 * pages) == (pages > 80)
 
 
 def test_walks_count_for_the_access_that_needed_them() -> None:
