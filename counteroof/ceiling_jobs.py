@@ -51,6 +51,8 @@ SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
 _AS_HIGH = 0.99
 _PLACES = 4
+_WALK_PLACES = 12
+_WALK_BYTES = 128 * _MIB
 _PLACE_BYTES = 2 * _MIB
 
 _ROOM: tuple[tuple[tuple[Fraction, int], ...], ...] = (
@@ -171,12 +173,14 @@ def placed(job: Job) -> tuple[Job, ...]:
     """Return a job at several places in memory, the best of which counts.
 
     Which sets of a second cache its lines fall into, and which entries for translating addresses are used,
-    is the luck of page frames: also on huge pages, which a hypervisor may put together of small ones.
+    is the luck of page frames: also on huge pages, which a hypervisor may put together of small ones. Walks
+    over many small pages differ most.
     """
     if job.boundary is None or job.boundary.level != "l2":
         return (job,)
     apart = -(-job.memory_bytes // _PLACE_BYTES) * _PLACE_BYTES
-    return tuple(replace(job, place=number * apart) for number in range(_PLACES))
+    places = max(_PLACES, min(_WALK_PLACES, _WALK_BYTES // apart)) if job.small_pages else _PLACES
+    return tuple(replace(job, place=number * apart) for number in range(places))
 
 
 def _wide(available: Iterable[Loop]) -> dict[str, list[Loop]]:

@@ -50,8 +50,13 @@ _AGAIN = 3
 _ROUNDS_AGAIN = 8
 _NOTE = "ceilings: "
 _SETTLED = 8
-"""Rounds after which it shows which loops cannot win against others of the same name, which differ in the
-order of their accesses or in where they lie."""
+"""Rounds after which loops that are far behind others of the same name cannot win any more; they differ in
+the width or order of their accesses or in where they lie."""
+
+_FAR_BEHIND = 0.75
+_LATE = 0.5
+"""From this part of the time on, those that are behind cannot win. Before, the others may just have had the
+better moments: a core that it shares with another machine can be a third slower for seconds."""
 
 _BEHIND = 0.97
 _AS_HIGH = 0.99
@@ -297,7 +302,7 @@ def measure_jobs(
 ) -> list[Ceiling]:
     """Return a ceiling for each name, its samples spread over all rounds.
 
-    Of jobs with the same name, the best counts; one that falls far behind is not measured any more.
+    Of jobs with the same name, the best counts; one that falls behind is not measured any more.
     """
     jobs = [job if job.iterations else _calibrated(team, job, effort.seconds) for job in jobs]
     samples = [NO_SAMPLES] * len(jobs)
@@ -313,7 +318,8 @@ def measure_jobs(
                 done = max(spent, (round_ + (place + 1) / len(going)) / effort.rounds)
                 steps.step(done, f"{jobs[index].name}, {_threads(len(team.cpus))}")
         if round_ + 1 >= _SETTLED:
-            going = _near(jobs, samples, going)
+            late = max(spent, (round_ + 1) / effort.rounds) >= _LATE
+            going = _near(jobs, samples, going, _BEHIND if late else _FAR_BEHIND)
     found = _winners(jobs, samples)
     begun = time.monotonic()
     for _ in range(_AGAIN):
@@ -377,11 +383,11 @@ def _winners(jobs: Sequence[Job], samples: Sequence[Samples]) -> list[int]:
     return list(best.values())
 
 
-def _near(jobs: Sequence[Job], samples: Sequence[Samples], going: Sequence[int]) -> list[int]:
-    """Return those that may yet be the fastest of their name."""
+def _near(jobs: Sequence[Job], samples: Sequence[Samples], going: Sequence[int], near: float) -> list[int]:
+    """Return those that reach this part of the fastest of their name."""
     rates = _best_rates(jobs, samples)
     best = {jobs[index].name: rates[index] for index in _winners(jobs, samples)}
-    return [index for index in going if rates[index] >= _BEHIND * best[jobs[index].name]]
+    return [index for index in going if rates[index] >= near * best[jobs[index].name]]
 
 
 def _sampled(team: Team, job: Job, samples: int) -> Samples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from counteroof.ceiling_jobs import (
     best_of,
     dram_bytes,
     memory_jobs,
+    placed,
     roofs,
     shared_levels,
     stream_bytes,
@@ -192,6 +194,19 @@ def test_the_order_is_in_the_note_of_loops_that_differ_in_it() -> None:
     notes = {(job.name, job.note) for job in memory_jobs(machine, 1, None, there)}
     assert ("core-L1 read", "32 KiB a thread") in notes
     assert ("core-L1 copy", "32 KiB a thread, in turn") in notes
+
+
+def test_what_page_frames_decide_is_measured_at_several_places_and_walks_at_most() -> None:
+    machine = machine_of((48 << 10, 1), (2 * MIB, 1), (32 * MIB, 8))
+    walk = Loop(0, "walk", "scalar", "f64", "r", 64, 0, 0, "pages")
+    jobs = memory_jobs(machine, 1, 1 << 28, [loop("AVX2"), walk])
+    places = {job.name: len(placed(job)) for job in jobs}
+    assert (places["DRAM copy"], places["L2-L3 copy"], places["core-L1 copy"]) == (1, 1, 1)
+    assert places["L1-L2 copy"] == 4
+    assert (places["L1-L2 walk 1024"], places["L1-L2 walk 5120"]) == (12, 5)
+    for job in jobs:
+        each = sorted(one.place for one in placed(job))
+        assert all(after - before >= job.memory_bytes for before, after in itertools.pairwise(each))
 
 
 def test_without_vectors_of_256_bits_the_widest_alone_are_measured() -> None:

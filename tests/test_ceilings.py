@@ -221,6 +221,19 @@ def test_of_loops_that_differ_in_order_the_best_counts(monkeypatch: pytest.Monke
     assert [measured.count(order) for order in seconds] == [11, 11, 8]
 
 
+def test_what_is_behind_may_yet_win_until_half_of_the_rounds_are_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = {"loads first": 1.1e-3, "in turn": 1e-3}
+    measured = timed(monkeypatch, seconds)
+    jobs = [
+        Job("L1-L2 triad", replace(TRIAD, order=order), MEMORY, iterations=8, note=order) for order in seconds
+    ]
+    with Team(topology.placement(1)) as team:
+        ceilings.measure_jobs(team, jobs, Effort(budget=1000, rounds=40))
+    assert [measured.count(order) for order in seconds] == [20, 40]
+
+
 def test_what_follows_upon_wide_vectors_goes_before_them_in_the_next_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
