@@ -52,7 +52,7 @@ _MIB = 1 << 20
 _AS_HIGH = 0.99
 _PLACES = 4
 _WALK_PLACES = 12
-_WALK_BYTES = 128 * _MIB
+_WALK_BYTES = 256 * _MIB
 _PLACE_BYTES = 2 * _MIB
 
 _ROOM: tuple[tuple[tuple[Fraction, int], ...], ...] = (
@@ -169,7 +169,7 @@ def _walks(machine: Machine, loop: Loop, boundary: Boundary) -> Iterator[Job]:
             yield Job(name, loop, boundary, size, wrapped=True, note=note, small_pages=True)
 
 
-def placed(job: Job) -> tuple[Job, ...]:
+def placed(job: Job, threads: int) -> tuple[Job, ...]:
     """Return a job at several places in memory, the best of which counts.
 
     Which sets of a second cache its lines fall into, and which entries for translating addresses are used,
@@ -179,7 +179,8 @@ def placed(job: Job) -> tuple[Job, ...]:
     if job.boundary is None or job.boundary.level != "l2":
         return (job,)
     apart = -(-job.memory_bytes // _PLACE_BYTES) * _PLACE_BYTES
-    places = max(_PLACES, min(_WALK_PLACES, _WALK_BYTES // apart)) if job.small_pages else _PLACES
+    walks = max(_PLACES, min(_WALK_PLACES, _WALK_BYTES // apart // threads))
+    places = walks if job.small_pages else _PLACES
     return tuple(replace(job, place=number * apart) for number in range(places))
 
 

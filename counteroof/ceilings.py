@@ -60,6 +60,9 @@ better moments: a core that it shares with another machine can be a third slower
 
 _BEHIND = 0.97
 _AS_HIGH = 0.99
+_APART = 4
+"""Samples of several threads are so many times as long: the threads begin tenths of a microsecond apart."""
+
 _LOOK_SECONDS = 0.05
 _NEAR = 0.98
 """From this part of the best rate on, a sample is one of the ceiling."""
@@ -70,7 +73,8 @@ class Effort:
     """How long to measure.
 
     A core of which another machine, or another thread, uses the second half has moments of its own: they come
-    and go within seconds. So samples are short, and those of one ceiling are spread over the whole time.
+    and go within seconds, and most last less than a millisecond. So samples are short, and those of one
+    ceiling are spread over the whole time.
 
     Attributes
     ----------
@@ -83,7 +87,7 @@ class Effort:
     samples
         Of each ceiling in each round.
     seconds
-        Of a sample, but for DRAM's.
+        Of a sample of one thread, if that is enough to go round its memory once; DRAM's are longer.
     last_cache_times
         Working set for DRAM, in last-level caches.
     """
@@ -91,8 +95,8 @@ class Effort:
     budget: float = 12.0
     patience: float = 2.0
     rounds: int = 1000
-    samples: int = 3
-    seconds: float = 2e-4
+    samples: int = 4
+    seconds: float = 5e-5
     last_cache_times: int = 16
 
 
@@ -258,7 +262,7 @@ def _measured(
 ) -> list[Ceiling]:
     """Return the ceilings of these jobs, each the best of several places where that matters."""
     steps = steps or _Steps(1)
-    jobs = [one for job in jobs for one in placed(job)]
+    jobs = [one for job in jobs for one in placed(job, len(cpus))]
     small = [job for job in jobs if job.small_pages]
     huge = [job for job in jobs if not job.small_pages]
     with Team(cpus, _memory(huge), small_bytes=_memory(small)) as team:
@@ -411,12 +415,14 @@ def _run(team: Team, job: Job, samples: int, *, warmups: int = 1, probe_operatio
 
 
 def _calibrated(team: Team, job: Job, seconds: float) -> Job:
-    """Return the job with so many iterations that a sample takes about ``seconds``."""
+    """Return the job with iterations for about ``seconds``, or to go round its memory if that is more."""
+    seconds *= _APART if len(team.cpus) > 1 else 1
+    round_ = job.stream_bytes // job.loop.chunk_bytes if job.wrapped else 1
     trial = 2048
     while True:
         took = min(_run(team, replace(job, iterations=trial), 3).seconds)
         if took > seconds / 8 or trial > 1 << 40:
-            return replace(job, iterations=max(1, round(trial * seconds / took)))
+            return replace(job, iterations=max(round_, 1, round(trial * seconds / took)))
         trial *= 8
 
 

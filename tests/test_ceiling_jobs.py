@@ -200,12 +200,14 @@ def test_what_page_frames_decide_is_measured_at_several_places_and_walks_at_most
     machine = machine_of((48 << 10, 1), (2 * MIB, 1), (32 * MIB, 8))
     walk = Loop(0, "walk", "scalar", "f64", "r", 64, 0, 0, "pages")
     jobs = memory_jobs(machine, 1, 1 << 28, [loop("AVX2"), walk])
-    places = {job.name: len(placed(job)) for job in jobs}
+    places = {job.name: len(placed(job, 1)) for job in jobs}
     assert (places["DRAM copy"], places["L2-L3 copy"], places["core-L1 copy"]) == (1, 1, 1)
     assert places["L1-L2 copy"] == 4
-    assert (places["L1-L2 walk 1024"], places["L1-L2 walk 5120"]) == (12, 5)
+    assert (places["L1-L2 walk 1024"], places["L1-L2 walk 5120"]) == (12, 11)
+    # each of many threads has memory of its own
+    assert {len(placed(job, 64)) for job in jobs if job.small_pages} == {4}
     for job in jobs:
-        each = sorted(one.place for one in placed(job))
+        each = sorted(one.place for one in placed(job, 1))
         assert all(after - before >= job.memory_bytes for before, after in itertools.pairwise(each))
 
 

@@ -216,7 +216,7 @@ def test_of_loops_that_differ_in_order_the_best_counts(monkeypatch: pytest.Monke
         (roof,) = ceilings.measure_jobs(team, jobs, Effort(rounds=11))
     assert roof.value == 8 * 256 // 8 * 32 / 1e-3
     assert roof.note == "in turn"
-    assert len(roof.samples) == 11 * 3  # of the best alone
+    assert len(roof.samples) == 11 * Effort().samples  # of the best alone
     # what is close is measured to the end; what is far behind, until that has shown
     assert [measured.count(order) for order in seconds] == [11, 11, 8]
 
@@ -266,6 +266,39 @@ def test_no_round_is_begun_once_the_time_is_up(monkeypatch: pytest.MonkeyPatch) 
         assert len(measured) == 1
         ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA, iterations=1)], Effort(budget=60, rounds=7))
     assert len(measured) == 1 + 7
+
+
+@pytest.mark.parametrize(("size", "iterations"), [(1 << 20, 4096), (1 << 14, 100)])
+def test_a_sample_goes_all_the_way_round_its_memory(
+    size: int, iterations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed_: list[int] = []
+
+    def run(team: Team, loop: Loop, iterations: int, samples: int, **options: Any) -> Samples:
+        timed_.append(iterations)
+        return Samples((iterations * 5e-7,) * samples, (iterations,) * samples, busy=(1.0,) * samples)
+
+    monkeypatch.setattr(Team, "run", run)
+    with Team(topology.placement(1)) as team:
+        ceilings.measure_jobs(
+            team, [Job("L1-L2 triad", TRIAD, MEMORY, size, wrapped=True)], Effort(rounds=1, seconds=5e-5)
+        )
+    assert timed_[-1] == iterations
+
+
+def test_samples_of_several_threads_are_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed_: list[int] = []
+
+    def run(team: Team, loop: Loop, iterations: int, samples: int, **options: Any) -> Samples:
+        timed_.append(iterations)
+        return Samples((iterations * 5e-7,) * samples, (iterations,) * samples, busy=(1.0,) * samples)
+
+    monkeypatch.setattr(Team, "run", run)
+    for cpus in ((0,), (0, 1)):
+        with Team(cpus) as team:
+            ceilings.measure_jobs(team, [Job("f64 AVX2 FMA", FMA)], Effort(rounds=1, seconds=5e-5))
+    one, *_, several = (count for count in timed_ if count != 2048)
+    assert (one, several) == (100, 400)
 
 
 def test_a_working_set_is_gone_through_twice_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

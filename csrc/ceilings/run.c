@@ -269,13 +269,14 @@ static void measure(struct team *team, uint32_t thread, void *arg)
         if (base && any_streams(loop))
             stream[2] = (double *)(uintptr_t)(job->loads * (uint64_t)CEILINGS_LOADS + job->stores);
         meet(team);
-        int counted = counters >= 0 && perf_read(counters, 2, &before) == 0;
         double running = thread_seconds();
+        /* as close to the loop as can be: the time of the system calls between is in that of the thread */
+        int counted = counters >= 0 && perf_read(counters, 2, &before) == 0;
         double start = machine_seconds();
         uint64_t done = loop->run(job->iterations, mask, stream[0], stream[1], stream[2]);
         double end = machine_seconds();
-        running = thread_seconds() - running;
         counted = counted && perf_read(counters, 2, &after) == 0;
+        running = thread_seconds() - running;
         if (!job->wrapped) {
             position += sample_bytes;
             if (position + sample_bytes > job->stream_bytes)
