@@ -301,13 +301,19 @@ def stores(identity: Identity) -> Stores:
 def tlbs(identity: Identity, cpuid: Cpuid) -> tuple[Tlb, ...]:
     """Return the data TLBs of a core; none if nothing tells them.
 
-    CPUID is asked second: it knows neither of hashes nor of every associativity.
+    A leaf of CPUID that tells entries and ways is asked first; it does not know of hashes, which are the
+    table's if its geometry is the same. Other leaves are asked last: they do not know every associativity.
     """
     entry = microarchitecture(identity)
+    known = _tlbs_of(entry.tlbs) if entry else ()
+    told = tlb_.by_own_leaf(cpuid)
+    if told:
+        hashed = {(one.level, one.entries, one.ways) for one in known if one.hashed}
+        return tuple(replace(one, hashed=(one.level, one.entries, one.ways) in hashed) for one in told)
     if entry is None or entry.tlbs is None:
         return tlb_.by_cpuid(cpuid)
     source = f"{entry.tlbs.known} for {entry.name}"
-    return tuple(replace(one, source=source) for one in _tlbs_of(entry.tlbs))
+    return tuple(replace(one, source=source) for one in known)
 
 
 def _tlbs_of(fact: TlbFact | None) -> tuple[Tlb, ...]:

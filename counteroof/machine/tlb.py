@@ -68,6 +68,14 @@ def text(tlbs: Iterable[Tlb]) -> str:
     )
 
 
+def by_own_leaf(cpuid: Cpuid) -> tuple[Tlb, ...]:
+    """Return the data TLBs of an Intel processor that has a leaf for them, which tells entries and ways.
+
+    None if it has not, or does not tell those of level 1: a hypervisor may leave it empty.
+    """
+    return _usable(_deterministic(cpuid)) if vendor(cpuid) == "GenuineIntel" else ()
+
+
 def by_cpuid(cpuid: Cpuid) -> tuple[Tlb, ...]:
     """Return the data TLBs of this processor, level 1 first; none if it does not tell those of level 1."""
     maker = vendor(cpuid)
@@ -77,7 +85,11 @@ def by_cpuid(cpuid: Cpuid) -> tuple[Tlb, ...]:
         found = [*_amd(cpuid, 1), *_amd(cpuid, 2)]
     else:
         found = []
-    found = [dataclasses.replace(one, source=_CPUID) for one in found if not problem(one)]
+    return _usable(found)
+
+
+def _usable(tlbs: Iterable[Tlb]) -> tuple[Tlb, ...]:
+    found = [dataclasses.replace(one, source=_CPUID) for one in tlbs if not problem(one)]
     if not any(one.level == 1 and "4 KiB" in one.pages for one in found):
         return ()
     return tuple(sorted(_first_of_each_size(found), key=lambda one: one.level))

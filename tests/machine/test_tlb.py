@@ -50,18 +50,20 @@ def test_intel_by_descriptors() -> None:
     ]
 
 
+OWN_LEAF: dict[tuple[int, int], Registers] = {
+    (0, 0): INTEL,
+    (2, 0): (0x00FE_FF01, 0xF0, 0, 0),
+    (0x18, 0): (4, 0, 0, 0),
+    (0x18, 1): (0, 0x0008_0001, 32, 0x4022),  # instructions
+    (0x18, 2): (0, 0x0010_000F, 1, 0x4125),  # stores
+    (0x18, 3): (0, 0x0006_0001, 16, 0x4024),  # loads, level 1, 4 KiB
+    (0x18, 4): (0, 0x0010_0003, 128, 0x4043),  # level 2
+}
+"""As Golden Cove's: loads and stores apart, and one shared TLB for pages of 4 KiB and 2 MiB."""
+
+
 def test_intel_by_the_leaf_of_its_own() -> None:
-    """As Golden Cove's: loads and stores apart, and one shared TLB for pages of 4 KiB and 2 MiB."""
-    leaf = {
-        (0, 0): INTEL,
-        (2, 0): (0x00FE_FF01, 0xF0, 0, 0),
-        (0x18, 0): (4, 0, 0, 0),
-        (0x18, 1): (0, 0x0008_0001, 32, 0x4022),  # instructions
-        (0x18, 2): (0, 0x0010_000F, 1, 0x4125),  # stores
-        (0x18, 3): (0, 0x0006_0001, 16, 0x4024),  # loads, level 1, 4 KiB
-        (0x18, 4): (0, 0x0010_0003, 128, 0x4043),  # level 2
-    }
-    assert told(leaf) == [(1, 96, 6, ("4 KiB",)), (2, 2048, 16, BOTH)]
+    assert told(OWN_LEAF) == [(1, 96, 6, ("4 KiB",)), (2, 2048, 16, BOTH)]
 
 
 def test_others_and_those_that_answer_nothing_have_none() -> None:
@@ -70,7 +72,7 @@ def test_others_and_those_that_answer_nothing_have_none() -> None:
     assert told({(0, 0): INTEL}) == []
 
 
-def test_the_table_comes_before_cpuid_which_knows_no_hashes() -> None:
+def test_the_table_comes_before_descriptors_of_cpuid_which_know_no_hashes() -> None:
     cpuid = trees.answers({(0, 0): INTEL, (2, 0): (0x7603_6303, 0, 0, 0x00C3_0000)})
     found = policy.tlbs(Identity("GenuineIntel", 6, 0x55), cpuid)
     assert [(one.level, one.entries, one.ways, one.hashed) for one in found] == [
@@ -79,8 +81,22 @@ def test_the_table_comes_before_cpuid_which_knows_no_hashes() -> None:
         (2, 1536, 12, True),
     ]
     assert found[0].source == "published for Skylake-SP, Cascade Lake, Cooper Lake"
-    other = policy.tlbs(Identity("GenuineIntel", 6, 0x6A), cpuid)
+    other = policy.tlbs(Identity("GenuineIntel", 6, 0x8F), cpuid)
     assert (other[2].ways, other[2].source) == (6, "CPUID")
+
+
+def test_the_leaf_of_its_own_comes_before_the_table_which_tells_what_is_hashed() -> None:
+    """The table's level 2 of 2048 entries in 16 ways is hashed; a level 1 of 96 entries it does not know."""
+    ice_lake = Identity("GenuineIntel", 6, 0x6A)
+    found = policy.tlbs(ice_lake, trees.answers(OWN_LEAF))
+    assert [(one.level, one.entries, one.ways, one.hashed, one.source) for one in found] == [
+        (1, 96, 6, False, "CPUID"),
+        (2, 2048, 16, True, "CPUID"),
+    ]
+    empty = {leaf: (0, 0, 0, 0) if leaf[0] == 0x18 else told for leaf, told in OWN_LEAF.items()}
+    hidden = policy.tlbs(ice_lake, trees.answers(empty))  # as by a hypervisor
+    assert [(one.level, one.entries, one.ways) for one in hidden] == [(1, 64, 4), (1, 32, 4), (2, 2048, 16)]
+    assert hidden[0].source == "assumed for Ice Lake-SP, Ice Lake-D"
 
 
 def test_every_tlb_of_the_tables_can_be_simulated_and_level_1_takes_small_pages() -> None:
