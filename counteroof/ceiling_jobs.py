@@ -217,16 +217,21 @@ def stream_bytes(
     instances = max(1, (machine.logical_cpus or 1) // cache.shared_by)
     # threads are spread over cores; how they fall on large caches is unknown, so the worst is taken
     sharing = math.ceil(threads / instances) if index < 2 else min(threads, cache.shared_by)
-    measured = machine.measured_bytes(cache)
-    share = (measured or cache.bytes) // sharing
     above = machine.caches[index - 1].bytes if index else 0
-    # what others leave of a shared cache is known once it was measured
-    for part, times in _ROOM[min(index, 1 if measured else len(_ROOM) - 1)]:
-        size = math.floor(share * part) // streams
-        size = size // 64 * 64 if any_size else _power_of_two(size)
-        if size and size * streams >= times * above:
-            return size
-    return None
+    rooms = [(cache.bytes, _ROOM[min(index, len(_ROOM) - 1)])]
+    measured = machine.measured_bytes(cache)
+    if measured is not None:
+        # what others left of a shared cache; it may be less by now, so the label has its say, too
+        rooms.append((measured, _ROOM[min(index, 1)]))
+    found = []
+    for held, parts in rooms:
+        sizes = (
+            (size // 64 * 64 if any_size else _power_of_two(size), times)
+            for part, times in parts
+            for size in [math.floor(held // sharing * part) // streams]
+        )
+        found.append(next((size for size, times in sizes if size and size * streams >= times * above), 0))
+    return min(found) or None
 
 
 def _power_of_two(most: int) -> int:

@@ -18,7 +18,7 @@ from counteroof.ceiling_jobs import (
 )
 from counteroof.errors import MachineError
 from counteroof.machine.loops import Loop, loops
-from counteroof.machine.model import CacheLevel, Ceiling, Machine
+from counteroof.machine.model import CacheLevel, Capacity, Ceiling, Machine
 from tests import factories
 
 MIB = 1 << 20
@@ -161,6 +161,22 @@ def test_threads_on_one_core_halve_its_caches() -> None:
     machine = machine_of((32 << 10, 2), (256 << 10, 2), (16 * MIB, 8))
     assert [stream_bytes(machine, c, 4, 1) for c in machine.caches[:2]] == [16 << 10, 128 << 10]
     assert [stream_bytes(machine, c, 8, 1) for c in machine.caches[:2]] == [8 << 10, 64 << 10]
+
+
+@pytest.mark.parametrize(
+    ("held", "threads", "expected"),
+    [
+        (5 * MIB, 1, 2 * MIB),  # of the label alone it would be 4 MiB
+        (24 * MIB, 1, 4 * MIB),  # others may take more of it again
+        (2 * MIB, 2, None),
+    ],
+)
+def test_what_was_measured_of_a_shared_cache_makes_working_sets_smaller_only(
+    held: int, threads: int, expected: int | None
+) -> None:
+    machine = machine_of((32 << 10, 1), (512 << 10, 1), (32 * MIB, 8))
+    known = replace(machine, capacities=(Capacity("L3", held, 20e-9),))
+    assert stream_bytes(known, known.caches[2], threads, 1) == expected
 
 
 def test_a_cache_hardly_larger_than_the_one_above_has_no_working_set() -> None:

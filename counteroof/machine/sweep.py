@@ -18,8 +18,8 @@ TIMES_LAST = 2
 """The largest working set, in last-level caches."""
 _APART = 3
 """A working set so many times the cache above is on the plateau of the next: hardly a line of it is above."""
-_STEP = 1.2
-"""Plateaus closer than this factor are one."""
+_STEP = 1.5
+"""Plateaus closer than this factor are one: translating addresses alone makes loads so much slower."""
 
 
 def sizes(caches: Sequence[CacheLevel], most: int | None = None) -> tuple[int, ...]:

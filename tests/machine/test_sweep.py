@@ -70,6 +70,14 @@ def test_a_cache_that_loads_do_not_show_is_unknown_with_the_reason() -> None:
     assert l3.reason == "a load takes 90.0 ns there and as long in the next level"
 
 
+def test_a_last_cache_that_others_fill_is_unknown_though_loads_get_slower_with_the_size() -> None:
+    """As measured on an Ice Lake server of which others left less than three times L2."""
+    quiet = stairs(32 * KIB, 512 * KIB, 1 * MIB)
+    found = sweep.capacities(points(lambda size: quiet(size) * (1 + size / (200 * MIB))), CACHES)
+    assert found[2].bytes is None
+    assert "as long in the next level" in found[2].reason
+
+
 def test_working_sets_that_do_not_leave_a_cache_say_nothing_of_it() -> None:
     few = [one for one in points(stairs(32 * KIB, 512 * KIB, 32 * MIB)) if one.bytes <= 8 * MIB]
     found = sweep.capacities(few, CACHES)
