@@ -34,6 +34,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from counteroof import results as results_file
+from counteroof.commands import DONE, FAILED
 from counteroof.results import KernelResult, Results
 from counteroof.roofline import dram_ceilings
 
@@ -190,7 +191,9 @@ def run_all(folder: Path) -> Results:
     """Measure the machine, run the built-in kernels, and return what was found."""
     counteroof = [sys.executable, "-m", "counteroof"]
     subprocess.run([*counteroof, "machine"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*counteroof, "run", "--capacity", "measured", "--out", str(folder)], check=False)
+    command = [*counteroof, "run", "--capacity", "measured", "--out", str(folder)]
+    if (status := subprocess.run(command, check=False).returncode) not in (DONE, FAILED):
+        raise SystemExit(status)  # it has said why
     return results_file.load(folder / "results.json")
 
 

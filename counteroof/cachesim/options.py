@@ -82,7 +82,7 @@ def with_capacity(machine: Machine, source: CapacitySource) -> Machine:
     Raises
     ------
     BadInput
-        If nothing was measured.
+        If nothing was measured, or nothing of a shared cache was found.
     """
     if source == "nominal":
         return machine
@@ -90,6 +90,13 @@ def with_capacity(machine: Machine, source: CapacitySource) -> Machine:
         raise BadInput(
             "what the caches hold has not been measured here; 'counteroof machine' does so (without --quick)"
         )
+    unknown = {one.level: one.reason for one in machine.capacities if one.bytes is None}
+    for cache in machine.caches:
+        if cache.shared_by > 1 and cache.name in unknown:
+            raise BadInput(
+                f"what {cache.name} holds could not be told when this machine was measured: "
+                f"{unknown[cache.name]}; measure again ('counteroof machine'), or give a machine file"
+            )
     caches = tuple(
         cache if cache.shared_by == 1 else _shrunk(cache, machine.measured_bytes(cache))
         for cache in machine.caches

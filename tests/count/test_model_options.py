@@ -163,6 +163,16 @@ def test_a_cache_that_was_found_whole_or_nearly_gone_can_be_modelled() -> None:
         with_capacity(machine, "measured")
 
 
+def test_a_shared_cache_of_which_nothing_was_found_is_not_modelled_whole() -> None:
+    """Neighbours may leave so little of it that a load takes as long there as from memory."""
+    machine = factories.machine()
+    private = (Capacity("L2", None, None, "who knows"), Capacity("L3", 10 << 20, 16e-9))
+    assert with_capacity(replace(machine, capacities=private), "measured").caches[2].bytes == 10 << 20
+    taken = (Capacity("L3", None, 97e-9, "a load takes 97 ns there and as long in the next level"),)
+    with pytest.raises(BadInput, match=r"what L3 holds could not be told .*: a load takes 97 ns there"):
+        with_capacity(replace(machine, capacities=taken), "measured")
+
+
 def test_prefetchers_are_named() -> None:
     assert prefetchers("adjacent") == Prefetch(adjacent=True)
     assert prefetchers("adjacent, stream") == Prefetch(adjacent=True, stream=True)
