@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -288,13 +289,14 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
                 and paper.is_free([box])
             ]
 
-        found: list[Box] = []
-        for rows in (1, 2, 3):
-            text.set_text(_broken(words, rows) if rows > 1 else words)
-            if found := places(paper.size(text)):
-                break
+        box = None
         # a sloping line under the letters is better than a label far from its line
-        box = next((box for box in found if not paper.crosses(box)), next(iter(found), None))
+        for clear, rows in itertools.product((True, False), (1, 2, 3)):
+            text.set_text(_broken(words, rows) if rows > 1 else words)
+            found = places(paper.size(text))
+            box = next((box for box in found if not (clear and paper.crosses(box))), None)
+            if box is not None:
+                break
         if box is None:
             _put_anywhere(paper, axes, text, ((start_x + bounds.x1) / 2, y))
         else:

@@ -16,7 +16,7 @@ from .ceilings import draw_ceilings, label_ceilings
 from .geometry import Box
 from .legend import draw_head, legend_inside
 from .marks import STRIP_COLUMNS, STRIP_STEP, draw_markers, draw_names
-from .panels import Dot, Panel, Picture, picture
+from .panels import Dot, Panel, Picture, ceiling_label, picture
 from .paper import Paper, inches_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ _TITLE = (style.FONT + 2.5, 1.15)
 
 _TITLE_LINE = 0.18
 _REMARK_LINE = 0.145
+_LABEL_MARGIN = 0.15
 """Inches."""
+
+_MOST_LABEL = 0.5
+"""A ceiling's label that takes more of the width than this stands where it can."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ def _draw(shown: Picture) -> Figure:
     figure = Figure(figsize=(total_width, total_height))
     FigureCanvasAgg(figure)
     limits = _limits(shown.panels)
+    if shown.slopes_apart:
+        limits = _room_for_labels(shown.panels, limits, width)
 
     def inches(x: float, y: float, w: float, h: float) -> tuple[float, float, float, float]:
         return x / total_width, y / total_height, w / total_width, h / total_height
@@ -218,6 +224,23 @@ def _limits(panels: Sequence[Panel]) -> _Limits:
     if not ys:
         ys = [1e8, 1e12]
     return _Limits(min(xs), max(xs), min(ys), max(ys))
+
+
+def _room_for_labels(panels: Sequence[Panel], limits: _Limits, width: float) -> _Limits:
+    """Return limits wide enough for the labels of compute ceilings to stand right of every bandwidth.
+
+    ``width`` are the inches of the axes.
+    """
+    left = math.log10(limits.x0)
+    ends = [math.log10(limits.x1)]
+    for panel in panels:
+        slowest = min((one.value for one in panel.bandwidths), default=math.inf)
+        for ceiling in panel.computes[1:]:
+            share = (inches_of(ceiling_label(ceiling), style.FONT - 1) + _LABEL_MARGIN) / width
+            crossing = math.log10(max(ceiling.value / slowest, limits.x0))
+            if share < _MOST_LABEL:
+                ends.append((crossing - share * left) / (1 - share))
+    return replace(limits, x1=10 ** max(ends))
 
 
 def _draw_panel(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from counteroof.errors import BadInput
-from counteroof.plot import views
+from counteroof.plot import roofline, views
 from counteroof.plot.panels import Dot, Picture, picture
 from counteroof.results import KernelResult, Results, Seconds
 
@@ -68,6 +71,31 @@ def test_a_kernel_has_a_dot_for_every_boundary_at_one_height() -> None:
     }
     assert (dot.level, dot.intensity) == ("dram", pytest.approx(2 / 32))
     assert dot.flops_per_second == pytest.approx(2 * N / 0.0125)
+
+
+@pytest.mark.parametrize("view", [views.hierarchical, views.cache_aware])
+def test_no_bandwidth_passes_under_the_label_of_a_compute_ceiling(
+    view: Callable[[Results], Picture],
+) -> None:
+    kernel = everywhere()
+    wide = (
+        compute("f64 AVX2 FMA", 70, "f64", "AVX2"),
+        compute("f64 AVX-512 ADD+MUL 1:1", 60, "f64", mix="ADD+MUL 1:1", fma=False),
+    )
+    figure = roofline.draw(view(results(kernel, ceilings=(*LEVEL_CEILINGS, *wide))))
+    (axes,) = (one for one in figure.axes if one.get_xscale() == "log")
+    texts = [text for text in figure.findobj(Text) if (text.get_gid() or "").startswith("ceiling:f64")]
+    assert len(texts) == 4
+    # there is room for each in one row
+    assert not any("\n" in text.get_text() for text in texts)
+    labels = [text.get_window_extent() for text in texts]
+    for line in axes.lines:
+        points = axes.transData.transform(line.get_xydata())
+        start, end = points[0], points[-1]
+        if str(line.get_gid()).startswith("roof:") and start[1] != pytest.approx(end[1]):
+            for share in np.linspace(0, 1, 500):
+                point = start + share * (end - start)
+                assert not any(box.contains(*point) for box in labels), line.get_gid()
 
 
 def test_each_level_has_one_slope_the_highest_of_its_loops() -> None:
