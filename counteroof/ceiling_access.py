@@ -49,9 +49,10 @@ def swept(machine: Machine, progress: Progress | None = None) -> Machine:
     with Team(cpus, sizes[-1] + SKEW_BYTES) as team:
         for size in sizes:
             if size & (size - 1) == 0 and size >= 2 * read.chunk_bytes:
-                (found,) = measure_jobs(
-                    team, [Job("read", read, boundaries(machine.caches)[0], size, wrapped=True)], QUICK
-                )
+                # all the way round: less of it would be a smaller working set
+                rounds = max(size // read.chunk_bytes, _HOPS)
+                job = Job("read", read, boundaries(machine.caches)[0], size, wrapped=True, iterations=rounds)
+                (found,) = measure_jobs(team, [job], QUICK)
                 rates[size] = found.value
     points = tuple(SweepPoint(size, seconds[size], rates.get(size)) for size in sizes)
     return replace(machine, sweep=points, capacities=sweep.capacities(points, machine.caches))

@@ -143,7 +143,8 @@ def memory_jobs(
     *inner, memory = boundaries(machine.caches)
     jobs = []
     for mix in dict.fromkeys((*DRAM_MIXES, *mixes)):
-        if bytes_each is not None and (alike := by_mix.get(mix)):
+        alike = [loop for loop in by_mix.get(mix, ()) if not loop.of_lines]
+        if bytes_each is not None and alike:
             jobs.append(_dram_job(alike[0], memory, threads, bytes_each))  # memory knows no order
     for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
         for mix in dict.fromkeys((*CACHE_MIXES, *mixes)):

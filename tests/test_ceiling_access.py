@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 
 from counteroof import ceiling_access
 from counteroof.ceiling_access import node_pairs, pattern_jobs, saturation, thread_counts
-from counteroof.ceiling_jobs import ISA_ORDER
+from counteroof.ceiling_jobs import ISA_ORDER, Job
+from counteroof.ceilings import Effort
 from counteroof.machine import store, sysfs, topology
-from counteroof.machine.model import Capacity, Machine, SweepPoint
+from counteroof.machine.loops import Team
+from counteroof.machine.model import Capacity, Ceiling, Machine, SweepPoint
 from counteroof.machine.sysfs import Tree
 from tests import factories
 from tests.machine import trees
@@ -173,6 +176,20 @@ def test_a_sweep_has_every_size_and_says_what_each_cache_holds(tmp_path: Path) -
     assert all(one.bytes is not None or one.reason for one in machine.capacities)
     store.save(machine, tmp_path / "machine.json")
     assert store.load(tmp_path / "machine.json") == machine
+
+
+def test_a_sweep_reads_each_working_set_all_the_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Job] = []
+
+    def measure(team: Team, jobs: Sequence[Job], effort: Effort) -> list[Ceiling]:
+        measured.extend(jobs)
+        return [factories.bandwidth("read", 10.0)]
+
+    monkeypatch.setattr(ceiling_access, "measure_jobs", measure)
+    machine = ceiling_access.swept(small_machine())
+    assert len(measured) == sum(point.bytes_per_second is not None for point in machine.sweep) > 5
+    for job in measured:
+        assert job.iterations * job.loop.chunk_bytes >= job.stream_bytes
 
 
 def test_random_loads_say_how_long_one_takes_and_small_pages_are_named() -> None:

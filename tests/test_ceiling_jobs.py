@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from counteroof.ceiling_jobs import (
+    WALK_LINES,
     best_of,
     dram_bytes,
     memory_jobs,
@@ -201,6 +202,14 @@ def test_caches_are_measured_with_each_vector_that_may_be_the_fastest() -> None:
     ]
     # memory knows neither order nor width
     assert [job.loop.isa for job in jobs if job.name == "DRAM copy"] == ["AVX-512"]
+
+
+def test_walks_are_no_streams_of_other_levels() -> None:
+    """Mixes of kept ceilings are asked for again, and that of a walk is among them."""
+    machine = machine_of((48 << 10, 1), (1 * MIB, 1), (32 * MIB, 8))
+    jobs = memory_jobs(machine, 1, 1 << 28, loops(), ("walk", "2:1 in place"))
+    assert {job.name for job in jobs if job.loop.of_lines} == {f"L1-L2 walk {lines}" for lines in WALK_LINES}
+    assert "DRAM 2:1 in place" in {job.name for job in jobs}
 
 
 def test_the_order_is_in_the_note_of_loops_that_differ_in_it() -> None:
