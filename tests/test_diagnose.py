@@ -478,6 +478,18 @@ def test_where_another_matrix_needs_the_other_order_tiles_keep_the_lines_of_both
     assert "tiles of 32 x 32 elements, so that the lines of a and of b stay in L1" in one.try_
 
 
+def test_where_elements_are_used_often_another_loop_can_be_the_innermost() -> None:
+    other = Shape("b", "f64", 8, (4104, 4096), ("m", "n"))
+    found = across(others=(other,))
+    assert found.traffic is not None
+    often = tuple(replace(one, accesses=3 * (one.accesses or 0)) for one in found.traffic.strides)
+    moved = modelled(3 * 8 * 8 * 4096 * 4104)
+    found = replace(found, traffic=replace(found.traffic, strides=often, l1_l2_bytes=moved))
+    try_ = only(found, "strided access").try_
+    assert try_.startswith("exchange the loops, so that the innermost one runs along the rows of a, as i-k-j")
+    assert "; or work in tiles" in try_
+
+
 @pytest.mark.parametrize(
     "found",
     [
@@ -884,6 +896,7 @@ STACK = (
     [
         (3, 0, "fma", "it is below f64 scalar FMA 1 chain (4", "do not wait for each other"),
         (20, 0, "fma", "it is above f64 scalar FMA (16", "AVX-512 instructions"),
+        (15, 0, "fma", "it is about at f64 scalar FMA (16", "AVX-512 instructions"),
         (20, 512, "add", "below f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),
         (100, 512, "add", "below f64 AVX-512 FMA (128", "fused multiply-adds"),
         (100, 512, "fma", "it is above f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),

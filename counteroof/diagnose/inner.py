@@ -13,6 +13,9 @@ from .memory import CONFLICT, SCATTERED, STRIDED, again_by_rule, cost, indexed
 
 CACHE_TRAFFIC = "fetched again from the next cache"
 
+USED_AGAIN = 2.0
+"""From so many uses of each element on there are more loops than an array has extents."""
+
 BUSY = 1.0
 """From so many instructions a cycle on, a kernel is not taken to wait: every core runs more than that."""
 
@@ -84,6 +87,17 @@ def _waits(facts: Facts, before: float) -> bool:
     return before >= PACED * (facts.own_seconds or 0.0) or (rate is not None and rate < BUSY)
 
 
+def _order(facts: Facts, found: Across) -> str:
+    """Return what comes before tiles where each element is used often: another loop can be innermost then."""
+    elements = sum(shape.bytes // shape.element_bytes for shape in found.shapes)
+    if tiles.exchangeable(facts, found.names) or found.accesses < USED_AGAIN * elements:
+        return ""
+    return (
+        f"exchange the loops, so that the innermost one runs along the rows of {', '.join(found.names)}, as "
+        "i-k-j does in a matrix product; or "
+    )
+
+
 def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
     names, line = ", ".join(found.names), facts.line_bytes
     return cost(
@@ -91,7 +105,7 @@ def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
         f"{names} is walked across its lines, most accesses {found.stride} B from the one before: "
         f"{units.count(found.accesses)} of them ask {facts.caches[1].name} or what is below it for a line, "
         f"{found.times:.1f} times for each line, for {line / found.times:.0f} of its {line} B",
-        tiles.advice(facts, STRIDED, list(found.names), found.times, held=0),
+        _order(facts, found) + tiles.advice(facts, STRIDED, list(found.names), found.times, held=0),
         gain,
         {
             "stride": found.stride,

@@ -35,7 +35,10 @@ def between(facts: Facts) -> Iterator[Finding]:
         one for one in ceilings if one.value < above.value and one.value * NEAR <= placed.flops_per_second
     ]
     rate = units.flop_rate
-    where = f"above {below[-1].name} ({rate(below[-1].value)}), " if below else ""
+    where = ""
+    if below:
+        reached = "above" if placed.flops_per_second > below[-1].value else "about at"
+        where = f"{reached} {below[-1].name} ({rate(below[-1].value)}), "
     yield Finding(
         BETWEEN,
         "note",
