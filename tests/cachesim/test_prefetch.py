@@ -82,6 +82,22 @@ def test_a_line_that_left_unused_counts_once_for_each_time() -> None:
     assert traffic.read_again_bytes == LINE
 
 
+def test_a_line_prefetched_again_was_lost_for_the_reason_of_the_last_time() -> None:
+    """Level 2 has one place for each of four lines in a row, in which pairs 0 1, 4 5 and 8 9 follow each other."""
+    model = CacheModel([cache("L1", 1, 1), cache("L2", 4, 1)], prefetch=PAIRS)
+    one = model.add_array("1", BASE + LINE, LINE)
+    load(model, 0, 1)
+    load(model, 4)  # level 2: 4 5, while four lines anywhere would be 0 1 4 5
+    load(model, 0, 1)
+    traffic = model.arrays()[one]
+    assert (traffic.again_conflict_bytes, traffic.again_capacity_bytes) == (LINE, 0)
+    load(model, 4, 8)  # four anywhere: 4 5 8 9
+    load(model, 0, 1)
+    traffic = model.arrays()[one]
+    assert (traffic.again_conflict_bytes, traffic.again_capacity_bytes) == (LINE, LINE)
+    assert traffic.prefetched_bytes == 3 * LINE
+
+
 def test_a_line_asked_for_after_it_left_was_prefetched_for_nobody() -> None:
     model = tiny(PAIRS)
     load(model, 0)  # level 2: 1 0
