@@ -867,7 +867,12 @@ def test_bytes_kept_in_a_cache_of_which_less_was_found_are_doubted() -> None:
     whole = read("a", 24 << 20, touched_bytes=24 << 20)
     again = replace(whole, dram_read_bytes=48 << 20, again_capacity_bytes=24 << 20, again_conflict_bytes=0)
     assert doubts.TAKEN in rules(facts(again, machine=found))
+    gone = replace(MACHINE, capacities=(Capacity("L3", None, 97e-9, "as long in the next level"),))
+    assert "of which nothing was to be found when" in only(facts(kept, machine=gone), doubts.TAKEN).message
+    unknown = replace(MACHINE, capacities=(Capacity("L3", None, None, "too small working sets"),))
     for case in (
+        facts(kept, machine=unknown),
+        facts(read("a", 0, touched_bytes=1 << 20), machine=gone),  # fits L2
         facts(kept),  # nothing was measured
         facts(kept, machine=replace(MACHINE, capacities=(Capacity("L3", last.bytes, 16e-9),))),
         facts(whole, machine=found),  # all of it comes from memory as it is

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import units
+from ..machine.model import CacheLevel, Machine
 from ..roofline import named
 from .base import Facts, Finding
 
@@ -87,19 +88,29 @@ def less_cache(facts: Facts) -> Iterator[Finding]:
     )
     if not again and touched - moved_once <= KEPT * touched:
         return  # nothing was kept that a smaller cache could lose
+    above = 0
     for cache in facts.machine.caches:
-        held = facts.machine.measured_bytes(cache) if cache.shared_by > 1 else None
-        if held is None or not held < touched < FAR * cache.bytes:
-            continue
-        yield Finding(
-            TAKEN,
-            "doubt",
-            f"{cache.name} is modelled with the {units.binary_bytes(cache.bytes)} of its label, of which "
-            f"{units.binary_bytes(held)} were there when this machine was measured: of the "
-            f"{units.byte_count(touched)} touched, more may come from memory than is modelled",
-            "count again with what was measured (--capacity measured), or with hardware counters",
-            evidence={"label bytes": cache.bytes, "measured bytes": held, "touched bytes": touched},
-        )
+        held = _held(facts.machine, cache) if cache.shared_by > 1 else None
+        if held is not None and max(held, above) < touched < FAR * cache.bytes:
+            found = f"{units.binary_bytes(held)} were there" if held else "nothing was to be found"
+            yield Finding(
+                TAKEN,
+                "doubt",
+                f"{cache.name} is modelled with the {units.binary_bytes(cache.bytes)} of its label, of which "
+                f"{found} when this machine was measured: of the {units.byte_count(touched)} touched, more "
+                "may come from memory than is modelled",
+                "count again with what was measured (--capacity measured), or with hardware counters",
+                evidence={"label bytes": cache.bytes, "measured bytes": held, "touched bytes": touched},
+            )
+        above = cache.bytes
+
+
+def _held(machine: Machine, cache: CacheLevel) -> int | None:
+    """Return what was found of a cache if it is less than its label; 0 if it was as slow as the next."""
+    gone = any(
+        one.bytes is None and one.seconds is not None for one in machine.capacities if one.level == cache.name
+    )
+    return 0 if gone else machine.measured_bytes(cache)
 
 
 RULES = (above_the_roof, less_cache)

@@ -83,7 +83,7 @@ def test_a_line_that_left_unused_counts_once_for_each_time() -> None:
 
 
 def test_a_line_prefetched_again_was_lost_for_the_reason_of_the_last_time() -> None:
-    """Level 2 has one place for each of four lines in a row, in which pairs 0 1, 4 5 and 8 9 follow each other."""
+    """Level 2 has a place for each of four lines in a row; the pairs 0 1, 4 5 and 8 9 share two of them."""
     model = CacheModel([cache("L1", 1, 1), cache("L2", 4, 1)], prefetch=PAIRS)
     one = model.add_array("1", BASE + LINE, LINE)
     load(model, 0, 1)
