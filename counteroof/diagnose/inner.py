@@ -118,19 +118,22 @@ def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
 def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float, touched: int) -> Gain | None:
     """Return the gain of lines that stay in a cache but for their first fetch.
 
-    The first fetches cost what each costs now. The others cost nothing beside the rest of the kernel if they
-    are in L1; in L2, what a line does in a walk over as many pages, if that was measured. Neither waits for
-    the other: what takes longer sets the pace.
+    The first fetches cost what each costs now: they are columns of their own, and those that find all their
+    lines in L1 come after them, at the pace of the arithmetic. In L2 a line costs what it does in a walk over
+    as many pages, if that was measured, and what takes longer sets the pace.
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     if facts.own_seconds is None or least is None:
         return facts.gain(then, paces=True)
-    others = 1 - touched / moved
+    first, others = facts.own_seconds * touched / moved, 1 - touched / moved
+    if number == 0:
+        parts = facts.parts(then)
+        first += others * max(parts.get("compute", 0.0), parts.get("chains", 0.0))
     rest = others * least
     if number and walks:
         rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
-    after = max(least, facts.own_seconds * touched / moved, rest)
+    after = max(least, first, rest)
     return facts.worth(facts.own_seconds / after, after)
 
 
