@@ -63,6 +63,26 @@ def test_a_line_that_stays_in_part_is_read_once_totals_are_asked_for() -> None:
     assert moved(model) == (1, 1, 0, 0)
 
 
+def test_a_line_read_again_after_all_was_lost_for_the_reason_it_had_when_it_was_stored_to() -> None:
+    """Level 2 has one place for 0, 4 and 8; four places anywhere keep 0 beside 4, but not past 1 2 3 8."""
+    model = CacheModel([cache("L1", 1, 1), cache("L2", 4, 1)], stores=ALWAYS)
+    zero = model.add_array("0", BASE, LINE)
+
+    def again() -> tuple[int | None, int | None]:
+        for _ in range(2):
+            model.access(BASE, 8, Kind.STORE)
+            model.totals()  # it stays in part
+        traffic = model.arrays()[zero]
+        return traffic.again_conflict_bytes, traffic.again_capacity_bytes
+
+    for line in (0, 4):
+        model.access(BASE + LINE * line, 8)
+    assert again() == (LINE, 0)
+    for line in (1, 2, 3, 8):
+        model.access(BASE + LINE * line, 8)
+    assert again() == (LINE, LINE)
+
+
 @pytest.mark.parametrize("kind", [Kind.LOAD, Kind.PREFETCH, Kind.UPDATE])
 @pytest.mark.parametrize("offset", [0, 40])
 def test_a_line_loaded_before_it_is_whole_is_read(kind: Kind, offset: int) -> None:

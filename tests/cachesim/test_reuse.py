@@ -68,6 +68,14 @@ def test_a_reset_keeps_what_was_asked_for_and_a_flush_forgets_it() -> None:
     assert found(made)["b"] == ReuseDistances(2, (0, 1))
 
 
+def test_a_flush_forgets_every_line_of_every_page() -> None:
+    made = model()
+    for _ in range(2):
+        made.loop([(BASE + 4096, LINE, 8, Kind.LOAD)], 8 * 64)
+        made.flush(count_writebacks=False)
+    assert found(made)["b"] == ReuseDistances(2 * 8 * 64, ())
+
+
 def test_without_asking_nothing_is_known() -> None:
     made = CacheModel(CACHES)
     made.access(BASE, 8)

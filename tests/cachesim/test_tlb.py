@@ -102,6 +102,33 @@ def test_walks_load_entries_of_8_bytes_which_share_lines() -> None:
     assert model.totals().levels[0].hits == 14  # the other entries of the two lines
 
 
+def test_streams_that_take_each_others_entries_miss_in_every_iteration() -> None:
+    """Three pages of one set of two ways, for as long as the streams stay on them."""
+    model = CacheModel(CACHES, tlbs=[L1, L2])
+    model.loop([(BASE + 2 * page * PAGE, 8, 8, Kind.LOAD) for page in range(3)], 100)
+    assert walks(model) == (300, 3)
+
+
+@pytest.mark.parametrize(("start", "stride"), [(BASE + PAGE + 72, -8), (BASE + PAGE - 80, 8)])
+def test_the_last_iteration_of_a_loop_may_be_the_first_on_a_page(start: int, stride: int) -> None:
+    for count, expected in ((10, 1), (11, 2)):
+        model = CacheModel(CACHES, tlbs=[L1, L2])
+        model.loop([(start, stride, 8, Kind.LOAD)], count)
+        assert walks(model) == (expected, expected)
+
+
+def test_pages_of_both_sizes_have_tables_of_their_own() -> None:
+    """A small page and a huge one of the same number: two lines of entries."""
+    model = CacheModel([cache("L1", 64, 8)], tlbs=[L1, L1_HUGE])
+    number = BASE // HUGE
+    model.place(BASE, HUGE)
+    model.access(BASE, 8)
+    model.access(number * PAGE, 8)
+    assert walks(model) == (2, 2)
+    by_name = {one.name: one for one in model.arrays()}
+    assert by_name[WALKS].dram_read_bytes == 2 * 64
+
+
 def test_without_tlbs_there_are_no_walks_and_nobody_says_0() -> None:
     model = CacheModel(CACHES)
     model.access(BASE, 8)
