@@ -136,9 +136,10 @@ def test_streams_go_down_and_in_steps(step: int) -> None:
     assert read(model) == (5, 2, 2)
 
 
-def test_a_stream_ends_with_its_page() -> None:
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_stream_ends_with_its_page(step: int) -> None:
     model = large(STREAM)
-    load(model, *range(LINES))
+    load(model, *range(LINES)[::step])
     assert read(model) == (LINES, LINES - 3, 0)
 
 
