@@ -263,27 +263,33 @@ def _label_computes(paper: Paper, axes: Axes, panel: Panel) -> None:
     bounds = paper.area
     lowest = paper.x_limits[0]
     heights = [paper.pixels(axes, lowest, units.giga(one.value))[1] for one in panel.computes]
+    stated = [
+        paper.pixels(axes, lowest, units.giga(one.value))[1] for one in panel.peaks if one.kind == "compute"
+    ]
     for index, group in enumerate(_close_together(paper, axes, panel.computes)):
         ceiling = group[0]
         colour = style.LOWER if index else style.ROOF
         words = ceiling_label(*group)
         text = paper.text(words, style.FONT - 1, colour, f"ceiling:{ceiling.name}")
         start_x, y = paper.pixels(axes, _ridge_x(panel, ceiling, lowest), units.giga(ceiling.value))
-        # above the roof there is room to the left of its ridge, below it there is not
-        furthest = bounds.x0 if index == 0 else start_x
+        # above the roof there is room left of its ridge, but half of the label has to be at its line
+        hanging = 0.5 if index == 0 else 0.0
         group_heights = [one for one in heights if y - paper.points(_CLOSE) * len(group) < one <= y]
-        others = [one for one in heights if one not in group_heights]
+        others = [one for one in heights if one not in group_heights] + stated
 
         def places(
             size: Point,
-            furthest: float = furthest,
+            furthest: float = start_x,
+            hanging: float = hanging,
             y: float = y,
             bottom: float = min(group_heights),
             others: Sequence[float] = others,
         ) -> list[Box]:
             return [
                 box
-                for box in _beside_line(bounds, furthest, y, bottom, *size)
+                for box in _beside_line(
+                    bounds, max(furthest - hanging * size[0], bounds.x0), y, bottom, *size
+                )
                 # a label nearer to another line would be read as that line's
                 if all(abs(_middle(box) - y) < abs(_middle(box) - other) - 2 for other in others)
                 and paper.is_free([box])

@@ -638,6 +638,29 @@ def test_what_a_datasheet_states_is_dashed_and_moves_no_dot_and_no_roof() -> Non
     assert {"long dashes: not measured", "sheet DRAM: 100 GB/s", "sheet f64: 1.00 TFLOP/s"} <= set(said)
 
 
+def test_the_label_of_the_roof_stays_at_it_below_what_a_datasheet_states_just_above() -> None:
+    stated = peaks.from_data(
+        {
+            "name": "sheet",
+            "ceiling": [
+                {"gb_per_s": 450, "threads": 1},
+                {"gflop_per_s": 156, "precision": "f64", "threads": 1},
+            ],
+        },
+        "sheet.toml",
+    )
+    shown = panels.with_peaks(panels.picture(results(result("a"))), stated, "sheet.toml")
+    figure = roofline.draw(shown)
+    ((axes, roof),) = gids(figure, "roof:f64 AVX-512 FMA")
+    start, end = axes.transData.transform(roof.get_xydata())
+    (label,) = (text for text in all_texts(figure) if text.get_gid() == "ceiling:f64 AVX-512 FMA")
+    box = label.get_window_extent()
+    assert start[0] < (box.x0 + box.x1) / 2 < end[0]
+    _, sheet = axes.transData.transform((1, 156))
+    middle = (box.y0 + box.y1) / 2
+    assert abs(middle - start[1]) < abs(middle - sheet)
+
+
 def test_roofs_of_the_run_before_are_dotted_and_explained() -> None:
     old = tuple(replace(one, value=0.7 * one.value) for one in CEILINGS)
     figure = roofline.draw(views.overlaid(results(result("a"), ceilings=old), results(result("a"))))
