@@ -1,4 +1,4 @@
-/* The cache model with sets compared in AVX2, for the common shape with a last level of up to 32 ways. */
+/* The cache model with sets compared in AVX2, for the common shape with up to 32 ways in the second and last level. */
 #if defined(__x86_64__)
 
 #include "internal.h"

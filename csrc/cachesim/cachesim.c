@@ -237,11 +237,38 @@ static void access_one(struct cachesim *sim, uint64_t address, uint32_t bytes, u
     (sim->tlbs ? cs_tlb_access : sim->do_->access)(sim, address, bytes, kind);
 }
 
+#define SOME 512u
+
+/* What has no line or several is made by itself. */
+void cs_requests(struct cachesim *sim, const struct cachesim_request *request, uint64_t n)
+{
+    struct cachesim_piece pieces[SOME];
+    uint32_t origins[SOME], some = 0;
+    for (const struct cachesim_request *end = request + n; request < end; request++) {
+        uint64_t address = request->address, last = address + request->bytes - 1;
+        int odd = sim->line_bits != 6 || !request->bytes || request->kind >= CS_FENCE || (address ^ last) >> 6;
+        if (some && (odd || some == SOME)) {
+            sim->do_->pieces(sim, pieces, origins, some);
+            some = 0;
+        }
+        if (odd) {
+            sim->origin = request->origin;
+            sim->do_->access(sim, address, request->bytes, request->kind);
+            continue;
+        }
+        pieces[some] = cachesim_piece(address, request->bytes, request->kind);
+        origins[some] = request->origin;
+        some += !cs_foreign(sim, address >> 6); /* else the next is written over it */
+    }
+    if (some)
+        sim->do_->pieces(sim, pieces, origins, some);
+}
+
 static void access_all(struct cachesim *sim, const struct cachesim_request *requests, uint64_t n)
 {
     if (sim->reuse)
         cs_reuse_requests(sim, requests, n);
-    (sim->tlbs ? cs_tlb_requests : sim->do_->requests)(sim, requests, n);
+    (sim->tlbs ? cs_tlb_requests : cs_requests)(sim, requests, n);
 }
 
 static void access_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride,
@@ -271,12 +298,22 @@ struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *part)
     return (struct cachesim_dealt){sim->line_bits, sim->part_mask, sim->part};
 }
 
-void cachesim_part_requests(struct cachesim_part *part, const struct cachesim_request *requests, uint64_t n)
+void cachesim_part_pieces(struct cachesim_part *part, const struct cachesim_piece *pieces, const uint32_t *origins, uint64_t n)
 {
-    if (sees_all(of(part)))
-        access_all(of(part), requests, n);
-    else
-        of(part)->do_->own_requests(of(part), requests, n);
+    struct cachesim *sim = of(part);
+    if (!sees_all(sim)) {
+        sim->do_->pieces(sim, pieces, origins, n);
+        return;
+    }
+    struct cachesim_request request[SOME];
+    for (uint64_t i = 0; i < n;) {
+        uint32_t some = 0;
+        for (; i < n && some < SOME; i++)
+            request[some++] = (struct cachesim_request){cachesim_piece_address(pieces[i]), origins ? origins[i] : 0,
+                                                        (uint16_t)cachesim_piece_bytes(pieces[i]),
+                                                        (uint16_t)(pieces[i].key & CACHESIM_KIND_MASK)};
+        access_all(sim, request, some);
+    }
 }
 
 void cachesim_part_access(struct cachesim_part *part, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind)

@@ -186,7 +186,6 @@ void cachesim_requests(struct cachesim *, const struct cachesim_request *request
 /*
  * The same for one part, by one thread at a time; the rest of what is here needs all of them at rest. Every part has to be
  * told of every access and core, in one order; it knows its own. origin is the number of the access, or of the first stream.
- * From requests, those that have nothing of a part's must be left out if they are within a line, except fences.
  */
 struct cachesim_part;
 struct cachesim_part *cachesim_part(struct cachesim *, uint32_t number); /* NULL if there are not so many */
@@ -196,7 +195,9 @@ struct cachesim_dealt {
     uint32_t line_bits, mask, part; /* lines whose number has the value `part` in these bits */
 };
 struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *);
-void cachesim_part_requests(struct cachesim_part *, const struct cachesim_request *requests, uint64_t n);
+/* If lines have 64 bytes. What is not the part's has been left out; origins may be NULL. See piece.h. */
+struct cachesim_piece;
+void cachesim_part_pieces(struct cachesim_part *, const struct cachesim_piece *pieces, const uint32_t *origins, uint64_t n);
 void cachesim_part_loop(struct cachesim_part *, uint32_t origin, uint32_t n, const uint64_t *start, const int64_t *stride,
                         const uint32_t *bytes, const uint32_t *kind, uint64_t count);
 

@@ -12,8 +12,13 @@
 
 #if SHAPE
 #define LEVELS 3u
-#define BLOCKS(k) ((k) < 2 ? PRIVATE_BLOCKS : SHAPE)
-#define ROOM_BITS(k) ((k) < 2 ? 3u + PRIVATE_BLOCKS : 3u + SHAPE)
+#if SHAPE == 1
+#define BLOCKS(k) ((k) < 2 ? PRIVATE_BLOCKS : 1u)
+#define ROOM_BITS(k) ((k) < 2 ? 3u + PRIVATE_BLOCKS : 4u)
+#else
+#define BLOCKS(k) ((k) < 1 ? 1u : sim->level[k].blocks)
+#define ROOM_BITS(k) ((k) < 1 ? 4u : sim->level[k].room_bits)
+#endif
 #define LINE_BITS 6u
 #define POLICY(k) ((k) < 2 ? NULL : sim->level[k].policy)
 #else
@@ -70,8 +75,10 @@ static NOINLINE uint32_t set_append(uint32_t *tags, uint32_t last, uint32_t tag)
 static INLINE uint32_t set_takes(struct cachesim *sim, uint32_t k, uint32_t *tags, uint32_t tag)
 {
     struct cs_level *level = &sim->level[k];
-    if (__builtin_expect(POLICY(k) != NULL, 0))
-        return POLICY(k)->insert(level, tags, tag);
+    if (__builtin_expect(POLICY(k) != NULL, 0)) {
+        uint32_t empty = (uint32_t)set_find(tags, BLOCKS(k), 0); /* may be beyond the ways, and -1 is */
+        return POLICY(k)->insert(level, tags, tag, empty < level->ways ? empty : level->ways);
+    }
     if ((!SHAPE || k > 1) && __builtin_expect(level->selects, 0) && !cs_takes_near(level, tags))
         return set_append(tags, level->last, tag);
     return set_insert(tags, BLOCKS(k), level, tag);
@@ -157,6 +164,33 @@ static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_pa
 static INLINE void admit_4(struct cachesim *sim, uint32_t line, const struct cs_page *page)
 {
     (void)sim, (void)line, (void)page;
+}
+
+static INLINE int defers(const struct cachesim *sim)
+{
+    return SHAPE && sim->defers;
+}
+
+static NOINLINE void count_writes(struct cachesim *sim, uint32_t count)
+{
+    struct cs_waiting *w = &sim->waiting;
+    for (uint32_t i = 0; i < count; i++)
+        cs_memory_write(sim, w->written[i]);
+    w->writes -= count;
+    memmove(w->written, w->written + count, w->writes * sizeof *w->written);
+}
+
+/* The last level gives up a dirty line, see struct cs_waiting. */
+static INLINE void write_later(struct cachesim *sim, uint32_t line)
+{
+    if (!defers(sim)) {
+        cs_memory_write(sim, line);
+        return;
+    }
+    if (sim->waiting.writes == CS_WAITING)
+        count_writes(sim, CS_WAITING / 2);
+    sim->waiting.written[sim->waiting.writes++] = line;
+    __builtin_prefetch(cs_page_of(sim, line), 1);
 }
 
 #define K 3
@@ -380,8 +414,8 @@ static NOINLINE void access_any(struct cachesim *sim, uint64_t address, uint32_t
     }
 }
 
-#include "requests.h"
+#include "pieces.h"
 #include "loop.h"
 
 const struct cs_operations OPERATIONS = {
-    WIDTH, access_any, requests, requests_all, loop, remove_everywhere, put_down, prefetch, admit, serve_all};
+    WIDTH, access_any, pieces, loop, remove_everywhere, put_down, prefetch, admit, serve_all};

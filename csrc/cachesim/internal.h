@@ -4,8 +4,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cachesim/cachesim.h"
+#include "cachesim/piece.h"
 
 /*
  * A page that was touched has a label, a small number; a line is (label << bits of a line in a page) | line in page, 31
@@ -35,7 +37,8 @@ struct cs_level;
  */
 struct cs_policy {
     void (*found)(struct cs_level *, uint32_t *tags, uint32_t way); /* the core or the level above asked for it */
-    uint32_t (*insert)(struct cs_level *, uint32_t *tags, uint32_t tag); /* returns what has to leave, or 0 */
+    /* empty: the first way that is, level->ways if none; returns what has to leave, or 0 */
+    uint32_t (*insert)(struct cs_level *, uint32_t *tags, uint32_t tag, uint32_t empty);
     void (*removed)(struct cs_level *, uint32_t *tags, uint32_t way);    /* it is empty now; NULL: nothing to do */
     int start; /* what the bytes of an empty set's state are */
 };
@@ -156,7 +159,9 @@ struct cs_recency {
 struct cs_waiting {
     /* Place for place: a line that is asked for, with bit 31 by a store, and a tag given after that; 0 for none. */
     uint32_t asked[CS_WAITING], given[CS_WAITING];
-    uint32_t count;
+    /* Lines that the last level gave up dirty: they were written to memory, and wait for their pages to be counted there. */
+    uint32_t written[CS_WAITING];
+    uint32_t count, writes;
 } __attribute__((aligned(64)));
 
 /* What belongs to one core. */
@@ -234,8 +239,7 @@ struct cachesim {
 struct cs_operations {
     uint32_t width; /* as cachesim_use_vectors takes it */
     void (*access)(struct cachesim *, uint64_t address, uint32_t bytes, uint32_t kind);
-    void (*requests)(struct cachesim *, const struct cachesim_request *, uint64_t);
-    void (*own_requests)(struct cachesim *, const struct cachesim_request *, uint64_t); /* others' have been left out */
+    void (*pieces)(struct cachesim *, const struct cachesim_piece *, const uint32_t *origins, uint64_t n);
     void (*loop)(struct cachesim *, uint32_t, const uint64_t *, const int64_t *, const uint32_t *, const uint32_t *,
                  uint64_t);
     /* takes a line out of every level; returns 1 if a copy was dirty and write_back was asked: memory has been written */
@@ -248,7 +252,7 @@ struct cs_operations {
 
 /*
  * The tables of functions: plain C and vectors, and each of them for any shape, for the common one (see cs_shape) and for
- * the common one with a last level of up to 32 ways.
+ * the common one with up to 32 ways in the second and last level.
  */
 extern const struct cs_operations cs_plain, cs_plain_common, cs_plain_wide;
 #if defined(__x86_64__)
@@ -258,20 +262,21 @@ extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_narrow, cs_av
 /*
  * 1: three levels of at most 16 ways, the first two LRU, 64-byte lines, sets of the first chosen by bits within the page, of
  * the second by low address bits, and of the third so that a page's lines have 64 sets in a row: what most machines have. 2:
- * the same with 17 to 32 ways in the third. The walk is compiled for these with the numbers as constants. 0: anything else.
+ * the same with 17 to 32 ways in the second, third or both. The walk is compiled for these with what they share as constants.
+ * 0: anything else.
  */
 static inline int cs_shape(const struct cachesim *sim)
 {
     if (sim->levels != 3 || sim->line_bits != 6 || sim->level[0].sets > 64 || sim->level[2].blocks > 2)
         return 0;
     for (uint32_t k = 0; k < 2; k++)
-        if (sim->level[k].blocks != 1 || sim->level[k].given.kind != CS_LRU || sim->level[k].index != CS_INDEX_POWER ||
+        if (sim->level[k].blocks > k + 1 || sim->level[k].given.kind != CS_LRU || sim->level[k].index != CS_INDEX_POWER ||
             sim->level[k].fold)
             return 0;
     const struct cs_level *last = &sim->level[2];
     if (last->unit_bits != 6 || (last->index != CS_INDEX_POWER && last->index != CS_INDEX_WRAP))
         return 0;
-    return (int)last->blocks;
+    return sim->level[1].blocks == 1 && last->blocks == 1 ? 1 : 2;
 }
 
 /* pages.c */
@@ -318,6 +323,9 @@ void cs_recency_free(struct cachesim *);
 void cs_recency_renumber(struct cachesim *);
 void cs_recency_empty(struct cachesim *);
 void cs_recency_drop(struct cachesim *, uint32_t line);
+
+/* cachesim.c: accesses in order, of which other parts' are left out */
+void cs_requests(struct cachesim *, const struct cachesim_request *, uint64_t n);
 
 /* cores.c: levels that are private to a core */
 int cs_cores_init(struct cachesim *);
@@ -389,7 +397,7 @@ int cs_evade_has(const struct cachesim *, uint32_t line); /* any core */
 /* Before anybody looks at the last level, takes a line out or wants to be told at once: nothing waits for it any more. */
 static inline void cs_serve(struct cachesim *sim)
 {
-    if (sim->waiting.count)
+    if (sim->waiting.count | sim->waiting.writes)
         sim->do_->serve(sim);
 }
 

@@ -30,7 +30,7 @@ static INLINE void HERE(evicted)(struct cachesim *sim, uint32_t tag)
     if (LEVELS == K + 1) {
         if (tag & CS_DIRTY) {
             level->down++;
-            cs_memory_write(sim, tag & CS_LINE);
+            write_later(sim, tag & CS_LINE);
         }
     } else if (tag & CS_DIRTY || sim->level[NEXT].fill == CS_VICTIM) {
         level->down++;

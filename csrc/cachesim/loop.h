@@ -23,7 +23,7 @@ struct stream {
     uint32_t line[2], mask;
     /*
      * Streams that follow a steady one and are always on its line change nothing but what is counted and noted: they are
-     * merged into it. `times` is how often it asks for a line in an iteration, `bits` what is touched of each.
+     * merged into it; `bits` is what is touched of each line. `times` is how often an access asks for a line.
      */
     uint32_t times, shift;    /* shift: the log2 of a stride that is a power of two below the line size, else 0 */
     uint64_t bits;            /* 0: noted afterwards, as a whole */
@@ -171,7 +171,6 @@ static INLINE int merge(const struct cachesim *sim, struct stream *before, const
         (s->kind != before->kind && s->kind != CS_LOAD))
         return 0;
     before->bits |= s->bits;
-    before->times += s->times;
     if (before->leader)
         before->leader->bits |= s->bits;
     return 1;
@@ -194,6 +193,22 @@ static INLINE void find_leader(const struct cachesim *sim, const struct stream *
         other->bits |= s->bits;
         return;
     }
+}
+
+/* Counts what a steady stream asks for; returns whether it takes part: it need not if all its lines are another part's, or another
+   stream stands for it. */
+static INLINE int takes_part(struct cachesim *sim, struct stream *first, struct stream *s, uint64_t count)
+{
+    if (s->period && !sim->part)
+        sim->asked += count * s->times;
+    uint64_t between_parts = (uint64_t)sim->part_mask << LINE_BITS;
+    if (s->period && !(s->jump & between_parts) && cs_foreign(sim, s->address >> LINE_BITS))
+        return 0;
+    /* what a prefetcher brings for a line may take that out of level 1 at once */
+    if (s > first && !sim->prefetch && merge(sim, s - 1, s))
+        return 0;
+    find_leader(sim, first, s);
+    return 1;
 }
 
 /* Notes bytes in a row as touched; the pages have been. */
@@ -295,14 +310,14 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
  */
 static NOINLINE void run(struct cachesim *sim, struct stream *stream, uint32_t n, uint64_t count)
 {
-    uint64_t ahead = n < AHEAD / 4 ? AHEAD / n : 4, misses = sim->level[sim->levels - 1].misses;
+    uint64_t ahead = n < AHEAD / 4 ? AHEAD / n : 4, misses = far_misses(sim);
     uint32_t numbered = sim->origins != NULL, fetch = 0;
     if (sim->part_mask)
         ahead = (ahead + 7) & ~UINT64_C(7); /* of this part's lines, too, with any stride */
     for (uint64_t now = 0; now < count; now++) {
         if (now % 16 == 0) {
-            fetch = sim->level[sim->levels - 1].misses - misses >= 4 * n;
-            misses = sim->level[sim->levels - 1].misses;
+            fetch = far_misses(sim) - misses >= 4 * n;
+            misses = far_misses(sim);
         }
         for (struct stream *s = stream; s < stream + n; s++) {
             if (numbered)
@@ -362,25 +377,36 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         s->mask = kind[i] == CS_STORE || kind[i] == CS_UPDATE ? CS_DIRTY | CS_LINE : CS_LINE;
         s->number = origin + i;
         s->split = WHOLE;
+        s->leader = NULL;
         see_whether_steady(sim, s);
-        if (!s->period && s->shift && !sim->prefetch) {
-            s->leader = NULL;
+        all_ordinary &= !s->odd;
+        uint32_t in_line = SIZE - ((uint32_t)s->address & (SIZE - 1));
+        if (!s->odd && s->bytes > in_line && !(s->stride & (SIZE - 1))) { /* the same bytes of two lines in every iteration */
+            s[1] = s[0];
+            s->bytes = in_line;
+            s[1].address += in_line;
+            s[1].bytes -= in_line;
+            see_whether_steady(sim, s);
+            see_whether_steady(sim, s + 1);
+            struct stream second = s[1];
+            s += takes_part(sim, stream, s, count);
+            *s = second;
+        } else if (!s->period && s->shift && !sim->prefetch) {
+            if (!sim->part)
+                sim->asked += crossings(sim, start[i], s->stride, bytes[i], s->shift, count) * s->times;
             s[1] = s[0];
             become_byte(sim, s, FIRST_BYTE);
             become_byte(sim, s + 1, LAST_BYTE);
             running = 0;
+            if (!sim->part)
+                sim->asked += count * s->times;
             s += 2;
             continue;
         }
-        /* what a prefetcher brings for a line may take that out of level 1 at once */
-        if (s > stream && !sim->prefetch && merge(sim, s - 1, s))
-            continue;
-        find_leader(sim, stream, s);
-        all_ordinary &= !s->odd;
         running &= s->period == 1;
-        s++;
+        s += takes_part(sim, stream, s, count);
     }
-    if (running)
+    if (s > stream && running)
         run(sim, stream, (uint32_t)(s - stream), count);
     else
         walk(sim, stream, (uint32_t)(s - stream), count, all_ordinary);
@@ -388,10 +414,8 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
         uint32_t i = s->number - origin;
         if (s->odd || s->split == LAST_BYTE)
             continue;
-        if (s->split && !sim->part)
-            sim->asked += crossings(sim, start[i], s->stride, bytes[i], s->shift, count) * s->times;
-        if (!sim->part)
-            sim->asked += (s->period ? count : (count - s->at) * s->lines) * s->times;
+        if (!s->period && !sim->part)
+            sim->asked += (count - s->at) * s->lines * s->times;
         if (s->kind != CS_PREFETCH && !s->bits)
             note_stream(sim, start[i], s->stride, bytes[i], count);
     }

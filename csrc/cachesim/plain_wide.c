@@ -1,4 +1,4 @@
-/* The cache model with sets compared in plain C, for the common shape with a last level of up to 32 ways. */
+/* The cache model with sets compared in plain C, for the common shape with up to 32 ways in the second and last level. */
 #include "internal.h"
 
 #define TARGET

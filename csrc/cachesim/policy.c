@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 #include "internal.h"
 
 #define DUEL_MOST 1024 /* so far one side gets ahead, as with a counter of 11 bits */
@@ -34,9 +36,13 @@ int cs_policy_allocate(const struct cs_level *level, uint32_t **tags, uint64_t (
 {
     uint32_t room_bits = level->room_bits < 4 ? 4 : level->room_bits; /* it may become wider later */
     size_t sets = cs_policy_sets(level), bytes = (sets << room_bits) * sizeof **tags;
-    *tags = aligned_alloc(64, bytes);
+    /* the last level's are looked up at random: huge pages spare page walks */
+    size_t huge = (size_t)2 << 20, unit = bytes < huge ? 64 : huge;
+    *tags = aligned_alloc(unit, (bytes + unit - 1) & ~(unit - 1));
     if (!*tags)
         return -1;
+    if (unit == huge)
+        madvise(*tags, bytes, MADV_HUGEPAGE);
     memset(*tags, 0, bytes);
     if (!level->policy)
         return 0;

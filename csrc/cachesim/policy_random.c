@@ -6,11 +6,8 @@ static void found(struct cs_level *level, uint32_t *tags, uint32_t way)
     (void)level, (void)tags, (void)way;
 }
 
-static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag)
+static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag, uint32_t way)
 {
-    uint32_t way = 0;
-    while (way < level->ways && tags[way])
-        way++;
     if (way == level->ways)
         way = (uint32_t)((uint64_t)cs_draw(level) * level->ways >> 32);
     uint32_t old = tags[way];

@@ -61,12 +61,9 @@ static void found(struct cs_level *level, uint32_t *tags, uint32_t way)
     grow_at_once(level, state, way);
 }
 
-static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag)
+static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag, uint32_t way)
 {
     uint64_t *state = state_of(level, tags);
-    uint32_t way = 0;
-    while (way < level->ways && tags[way])
-        way++;
     if (way == level->ways) {
         if (level->given.aging == WHEN_NEEDED)
             grow(state, all(level));

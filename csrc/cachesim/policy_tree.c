@@ -14,12 +14,9 @@ static void found(struct cs_level *level, uint32_t *tags, uint32_t way)
     }
 }
 
-static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag)
+static uint32_t insert(struct cs_level *level, uint32_t *tags, uint32_t tag, uint32_t way)
 {
     uint64_t bits = level->state[(size_t)(tags - level->tags) >> level->room_bits][0];
-    uint32_t way = 0;
-    while (way < level->ways && tags[way])
-        way++;
     if (way == level->ways) {
         uint32_t node = 1;
         while (node < level->ways)

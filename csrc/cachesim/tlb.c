@@ -272,7 +272,7 @@ static void pass_on(struct cachesim *sim)
 {
     struct cs_tlbs *tlbs = sim->tlbs;
     if (tlbs->held)
-        sim->do_->requests(sim, tlbs->request, tlbs->held);
+        cs_requests(sim, tlbs->request, tlbs->held);
     tlbs->held = 0;
 }
 

@@ -32,6 +32,7 @@ static NOINLINE void serve_all(struct cachesim *sim)
 {
     serve(sim, sim->waiting.count);
     sim->waiting.count = 0;
+    count_writes(sim, sim->waiting.writes);
 }
 
 static INLINE void fetch_last_set(const struct cachesim *sim, uint32_t tag)
@@ -54,11 +55,6 @@ static NOINLINE void serve_half(struct cachesim *sim)
         fetch_last_set(sim, w->given[i]);
     }
     w->count = HALF;
-}
-
-static INLINE int defers(const struct cachesim *sim)
-{
-    return SHAPE && sim->defers;
 }
 
 static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)

@@ -185,6 +185,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
             b->plain[i] = (struct instrument_plain){accesses[i].delta, accesses[i].bytes,
                                                     accesses[i].base,  accesses[i].index,
                                                     accesses[i].scale, accesses[i].kind};
+        b->octets = instrument_octets_of(b);
     }
     __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
     if (instrument_reserve(b) || instrument_guard(b)) return -2;
@@ -247,6 +248,7 @@ void instrument_free_blocks(void) {
         free(block->lanes);
         free(block->places);
         free(block->plain);
+        free(block->octets);
         free(block->borrowed);
         free(block->changes);
         free(block->loop_registers);

@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 #include "cachesim/cachesim.h"
+#include "cachesim/piece.h"
 
 #define QUEUE 1024u
 #define MAX_STREAMS 256
 
 #define PENDING 512u
+#define SLACK 8u /* may be written to and does not count */
 
 /* Chunk number n stands in place n % QUEUE until all consumers have had it; `ticket` is n + 1 then. */
 static struct place {
@@ -38,7 +40,8 @@ struct consumer {
     int first;
     /* accesses for the model, gathered so that it can look ahead */
     uint32_t held, origin; /* origin: number of the access at hand, if attributing */
-    struct cachesim_request pending[PENDING];
+    struct cachesim_piece pending[PENDING + SLACK];
+    uint32_t origins[PENDING]; /* of each, if attributing */
     pthread_t thread;
     uint32_t id;
 } __attribute__((aligned(64)));
@@ -79,28 +82,38 @@ static void trace_access(uint64_t address, uint32_t bytes, uint32_t kind) {
 }
 
 static void settle(struct consumer *c) {
-    if (c->held) cachesim_part_requests(c->part, c->pending, c->held);
+    if (c->held) cachesim_part_pieces(c->part, c->pending, attributing ? c->origins : NULL, c->held);
     c->held = 0;
+}
+
+/* Whether a line is this part's: 1 or 0. */
+static inline uint32_t is_dealt(const struct cachesim_dealt *dealt, uint64_t line) {
+    return (line & dealt->mask) == dealt->part;
+}
+
+static inline void add_piece(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
+    c->pending[c->held] = cachesim_piece(address, bytes, kind);
+    c->origins[c->held] = c->origin;
+    c->held += is_dealt(&c->dealt, address >> 6); /* without a jump, as that cannot be foreseen; else the next is written over it */
 }
 
 #define FENCE 6u
 
-/* Whether an access is this part's: 1 or 0. Without a jump, as that cannot be foreseen. */
-static inline uint32_t is_dealt(const struct cachesim_dealt *dealt, uint64_t address, uint32_t bytes, uint32_t kind) {
-    uint64_t first = address >> dealt->line_bits, last = (address + bytes - 1) >> dealt->line_bits;
-    return ((first & dealt->mask) == dealt->part) | (first != last) | (kind == FENCE);
-}
-
 static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
     if (c->part) {
-        if (bytes > UINT16_MAX) { /* nothing is that wide today */
+        if (__builtin_expect(bytes - 1 >= 64 || kind >= FENCE || c->dealt.line_bits != 6, 0)) {
             settle(c); /* what came before goes first */
             cachesim_part_access(c->part, c->origin, address, bytes, kind);
             return;
         }
-        c->pending[c->held] = (struct cachesim_request){address, c->origin, (uint16_t)bytes, (uint16_t)kind};
-        c->held += is_dealt(&c->dealt, address, bytes, kind); /* else the next is written over it */
-        if (c->held == PENDING) settle(c);
+        if (c->held + 2 > PENDING) settle(c);
+        uint32_t first = 64 - (address & 63);
+        if (first < bytes) {
+            add_piece(c, address, first, kind);
+            address += first;
+            bytes -= first;
+        }
+        add_piece(c, address, bytes, kind);
     } else if (trace) trace_access(address, bytes, kind);
 }
 
@@ -302,25 +315,14 @@ static void consume_loop(struct consumer *c, struct block *b, const uint64_t *re
 /* A block whose accesses are all plain: the common case, and the one that has to be fast. */
 static inline void consume_plain(struct consumer *c, const struct block *b, const uint64_t *record) {
     const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses;
-    if (!c->part || b->info.accesses >= PENDING) {
-        for (; a < stop; a++)
-            feed(c, (uint64_t)a->delta + (a->base ? record[a->base] : 0) + (a->index ? record[a->index] << a->scale : 0),
-                 a->bytes, a->kind);
+    if (b->octets && c->part && c->dealt.line_bits == 6 && 2 * b->info.accesses <= PENDING) {
+        if (c->held + 2 * b->info.accesses > PENDING) settle(c);
+        c->held += instrument_cut_octets(b, record, &c->dealt, c->pending + c->held);
         return;
     }
-    if (c->held + b->info.accesses >= PENDING) settle(c);
-    struct cachesim_request *request = c->pending + c->held;
-    const struct cachesim_dealt dealt = c->dealt;
-    for (; a < stop; a++) {
-        uint64_t address = (uint64_t)a->delta;
-        if (a->base) address += record[a->base];
-        if (a->index) address += record[a->index] << a->scale;
-        request->address = address;
-        request->bytes = (uint16_t)a->bytes;
-        request->kind = (uint16_t)a->kind;
-        request += is_dealt(&dealt, address, a->bytes, a->kind);
-    }
-    c->held = (uint32_t)(request - c->pending);
+    for (; a < stop; a++)
+        feed(c, (uint64_t)a->delta + (a->base ? record[a->base] : 0) + (a->index ? record[a->index] << a->scale : 0),
+             a->bytes, a->kind);
 }
 
 /* A block that was left before the instruction at a place. A repeated string instruction has run in part. */

@@ -20,10 +20,21 @@ struct instrument_plain {
     uint8_t base, index, scale, kind;
 };
 
+/*
+ * Eight plain accesses, as vectors take them: their addresses are delta + record[base] + (record[index] << scale). The masks
+ * have a bit for each that there is, that has a base, and an index.
+ */
+struct instrument_octet {
+    int64_t delta[8];
+    uint8_t base[8], index[8], scale[8], less[8], kind[8]; /* less: bytes - 1 */
+    uint8_t there, has_base, has_index;
+};
+
 struct block {
     struct instrument_block info;
     struct instrument_access *accesses;
     struct instrument_plain *plain; /* the same, if all are plain and nothing depends on a mask; else NULL */
+    struct instrument_octet *octets; /* the same again, if vectors can take them; else NULL */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
     struct instrument_place *places;
@@ -46,6 +57,17 @@ extern struct block *instrument_segments[BLOCK_SEGMENTS];
 static inline struct block *instrument_block_at(uint64_t id) {
     return &instrument_segments[id / BLOCK_SEGMENT][id % BLOCK_SEGMENT];
 }
+
+/* octets.c */
+struct cachesim_dealt;
+struct cachesim_piece;
+struct instrument_octet *instrument_octets_of(const struct block *); /* NULL if vectors cannot, or memory is short */
+/*
+ * What a part has of a block's accesses, if lines have 64 bytes; returns how many pieces, at most two an access. Up to 8 behind
+ * them are written to.
+ */
+uint32_t instrument_cut_octets(const struct block *, const uint64_t *record, const struct cachesim_dealt *,
+                               struct cachesim_piece *out);
 
 /* dispatch.c */
 extern uint64_t instrument_xsave_bytes;

@@ -105,6 +105,24 @@ def test_streams_that_come_back_to_a_line_in_every_iteration(streams: Any, count
     compare(levels, None, [(streams, count)])
 
 
+@given(seed=st.integers(0, 10**9), sets=st.sampled_from([8, 16, 64]), ways=st.integers(1, 4))
+@settings(max_examples=300, deadline=None)
+def test_steady_streams_that_come_into_each_others_sets_on_their_way(seed: int, sets: int, ways: int) -> None:
+    """Streams at different paces and in both directions, most of them alone in their sets at first."""
+    random = np.random.default_rng(seed)
+    made = [
+        (
+            int(random.integers(0, 6 * 64)) * 64 + 8 * int(random.integers(0, 8)),
+            int(random.choice([4, 8, 16, 32, 64, -8, -16, -32, -64, 0])),
+            int(random.choice([4, 8, 16])),
+            int(random.choice([0, 0, 0, 1, 3, 5])),
+        )
+        for _ in range(random.integers(2, 9))
+    ]
+    levels = [cache("L1", sets, ways), cache("L2", 64, 2, "inclusive"), COMMON[2]]
+    compare(levels, None, [(made, int(random.integers(8, 400)))])
+
+
 @pytest.mark.parametrize("width", [0, 1, 2])
 def test_room_made_by_an_inclusive_level_is_used_first(width: int) -> None:
     # The third level takes a line out of the level-1 set that is about to choose its oldest line.

@@ -1,0 +1,98 @@
+/* The addresses of blocks whose accesses are all plain, eight at a time in AVX-512. */
+#if defined(__x86_64__)
+#include "instrument/internal.h"
+
+#include <immintrin.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cachesim/cachesim.h"
+#include "cachesim/piece.h"
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")))
+#define FENCE 6u
+#define REGISTERS 16u /* of a record, that two vectors hold */
+
+static int supported(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
+}
+
+struct instrument_octet *instrument_octets_of(const struct block *b) {
+    uint32_t n = b->info.accesses;
+    if (!n || !supported()) return NULL;
+    size_t bytes = (n + 7) / 8 * sizeof(struct instrument_octet);
+    struct instrument_octet *octets = malloc(bytes);
+    if (!octets) return NULL;
+    memset(octets, 0, bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct instrument_plain *a = &b->plain[i];
+        struct instrument_octet *octet = &octets[i / 8];
+        uint32_t bit = i % 8;
+        if (a->bytes - 1 >= 64 || a->kind >= FENCE || a->base >= REGISTERS || a->index >= REGISTERS) {
+            free(octets);
+            return NULL;
+        }
+        octet->delta[bit] = a->delta;
+        octet->less[bit] = (uint8_t)(a->bytes - 1);
+        octet->kind[bit] = a->kind;
+        octet->base[bit] = a->base;
+        octet->index[bit] = a->index;
+        octet->scale[bit] = a->scale;
+        octet->there |= (uint8_t)(1u << bit);
+        octet->has_base |= (uint8_t)(!!a->base << bit);
+        octet->has_index |= (uint8_t)(!!a->index << bit);
+    }
+    return octets;
+}
+
+static inline TARGET __m512i bytes_at(const uint8_t *eight) { return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)eight)); }
+
+/* Writes those of eight pieces that a mask names side by side; returns how many. */
+static inline TARGET uint32_t write(struct cachesim_piece *out, uint32_t mask, __m512i key, __m512i bits) {
+    key = _mm512_maskz_compress_epi64((__mmask8)mask, key);
+    bits = _mm512_maskz_compress_epi64((__mmask8)mask, bits);
+    _mm512_storeu_si512(out, _mm512_permutex2var_epi64(key, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), bits));
+    _mm512_storeu_si512(out + 4, _mm512_permutex2var_epi64(key, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), bits));
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+TARGET uint32_t instrument_cut_octets(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
+                                      struct cachesim_piece *out) {
+    uint32_t slots = b->info.slots;
+    struct cachesim_piece *start = out;
+    const __m512i low = _mm512_maskz_loadu_epi64((__mmask8)_bzhi_u32(255, slots), record);
+    const __m512i high = _mm512_maskz_loadu_epi64((__mmask8)_bzhi_u32(255, slots < 8 ? 0 : slots - 8), record + 8);
+    const __m512i low_bits = _mm512_set1_epi64(63), all = _mm512_set1_epi64(-1), one = _mm512_set1_epi64(1);
+    const __m512i mask = _mm512_set1_epi64(dealt->mask), part = _mm512_set1_epi64(dealt->part);
+    const __m512i up = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), down = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+    const struct instrument_octet *octet = b->octets, *end = octet + (b->info.accesses + 7) / 8;
+    for (; octet < end; octet++) {
+        __m512i index = _mm512_maskz_permutex2var_epi64(octet->has_index, low, bytes_at(octet->index), high);
+        __m512i address = _mm512_maskz_permutex2var_epi64(octet->has_base, low, bytes_at(octet->base), high);
+        address = _mm512_add_epi64(address, _mm512_sllv_epi64(index, bytes_at(octet->scale)));
+        address = _mm512_add_epi64(address, _mm512_loadu_si512(octet->delta));
+        __m512i line = _mm512_srli_epi64(address, 6), offset = _mm512_and_si512(address, low_bits);
+        __m512i less = bytes_at(octet->less), kind = bytes_at(octet->kind), last = _mm512_add_epi64(offset, less);
+        __m512i key = _mm512_or_si512(_mm512_slli_epi64(line, CACHESIM_KIND_BITS), kind);
+        __m512i bits = _mm512_sllv_epi64(_mm512_srlv_epi64(all, _mm512_sub_epi64(low_bits, less)), offset);
+        uint32_t own = octet->there & _mm512_testn_epi64_mask(_mm512_xor_si512(line, part), mask);
+        uint32_t crosses = octet->there & _mm512_cmpgt_epi64_mask(last, low_bits);
+        if (!crosses) {
+            out += write(out, own, key, bits);
+            continue;
+        }
+        /* the second piece of each behind the first */
+        __m512i next = _mm512_add_epi64(line, one);
+        uint32_t own_next = crosses & _mm512_testn_epi64_mask(_mm512_xor_si512(next, part), mask);
+        __m512i next_key = _mm512_or_si512(_mm512_slli_epi64(next, CACHESIM_KIND_BITS), kind);
+        __m512i next_bits = _mm512_srlv_epi64(all, _mm512_sub_epi64(_mm512_set1_epi64(127), last));
+        uint32_t both = _pdep_u32(own, 0x5555) | _pdep_u32(own_next, 0xaaaa);
+        out += write(out, both & 255, _mm512_permutex2var_epi64(key, up, next_key), _mm512_permutex2var_epi64(bits, up, next_bits));
+        out += write(out, both >> 8, _mm512_permutex2var_epi64(key, down, next_key), _mm512_permutex2var_epi64(bits, down, next_bits));
+    }
+    return (uint32_t)(out - start);
+}
+
+#endif
