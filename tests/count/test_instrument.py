@@ -187,7 +187,8 @@ def test_the_tridiagonal_solver_waits_for_its_divisions() -> None:
         assert chain.symbol == "thomas_naive"
         assert chain.passes * chain.flops / longest == pytest.approx(systems * length, rel=0.01)
         assert chain.entries <= systems
-        assert chain.demanded_cycles == pytest.approx(chain.passes * chain.cycles, rel=0.1)
+        alone = chain.passes * chain.cycles  # systems are long: of two of them, little runs side by side
+        assert 0.75 * alone < chain.demanded_cycles < alone
     assert any("div" in text for text in operations(down))
     assert not any("div" in text for text in operations(up))
     assert down.cycles >= up.cycles + 8
