@@ -238,8 +238,8 @@ static NOINLINE int tracks(struct cachesim *sim, uint32_t line, const struct cs_
     return 1;
 }
 
-/* A call: it is long, and asked for in many places. */
-static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+/* Any line that level 1 lacks. */
+static NOINLINE void missed_any(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
     struct cs_page *page = cs_page_of(sim, line);
     if (__builtin_expect(sim->trackers, 0) && cs_evade_meets(sim, line, store))
@@ -263,6 +263,36 @@ static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line,
         evicted_0(sim, victim);
     if (__builtin_expect(sim->prefetch != NULL, 0))
         cs_prefetch_ask(sim, line, store, sim->level[1].misses != missed_before);
+}
+
+/* Nobody has to be told that level 1 takes a line in, and level 2 keeps what it gives. */
+static INLINE int is_simple(const struct cachesim *sim)
+{
+    return SHAPE && !(sim->trackers | sim->combiners | sim->evades | (sim->cores - 1) | (sim->level[1].fill == CS_VICTIM) |
+                      (sim->prefetch != NULL) | (sim->origins != NULL));
+}
+
+static NOINLINE void evicted_call(struct cachesim *sim, uint32_t tag)
+{
+    evicted_0(sim, tag);
+}
+
+/* A call, as it is asked for in many places. What level 2 has is the common case, and does without the rest. */
+static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+{
+    struct cs_page *page = cs_page_of(sim, line);
+    uint32_t *below = tags_of(sim, 1, page, line);
+    int way = is_simple(sim) ? set_find(below, BLOCKS(1), line) : -1;
+    if (way < 0) {
+        missed_any(sim, tags, line, store);
+        return;
+    }
+    sim->level[0].misses++;
+    page->cores |= sim->core_bit;
+    set_front(below, BLOCKS(1), (uint32_t)way, below[way]);
+    uint32_t victim = set_insert(tags, BLOCKS(0), &sim->level[0], line | (store ? CS_DIRTY : 0));
+    if (victim & CS_DIRTY)
+        evicted_call(sim, victim);
 }
 
 static NOINLINE void put_down(struct cachesim *sim, uint32_t tag)

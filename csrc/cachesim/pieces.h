@@ -48,10 +48,11 @@ static INLINE void fetch_victim(const struct cachesim *sim, uint64_t address, in
  * asking for it again changes nothing but what is counted and noted, unless it is stored to for the first time.
  */
 struct latest {
-    uint64_t key[64]; /* by the low bits of the line's number, as one that loaded it, or stored to it; CS_NONE: not known */
+    uint64_t key[64]; /* by the low bits of the line's number: that of a load of it, or of a store to it; CS_NONE: not known */
     uint64_t *touched[64];
     uint64_t removals; /* when this was so */
-    uint32_t mask, known; /* known: the level is so that this can be said */
+    uint64_t unknown;  /* CS_NONE if the level is so that it cannot be said, else 0 */
+    uint32_t mask;
 };
 
 static INLINE void forget(const struct cachesim *sim, struct latest *latest)
@@ -65,7 +66,7 @@ static INLINE void prepare(const struct cachesim *sim, struct latest *latest)
     const struct cs_level *level = &sim->level[0];
     forget(sim, latest);
     latest->mask = level->set_mask & 63;
-    latest->known = IN_ORDER(0) && (SHAPE || (level->index == CS_INDEX_POWER && !level->fold));
+    latest->unknown = IN_ORDER(0) && (SHAPE || (level->index == CS_INDEX_POWER && !level->fold)) ? 0 : CS_NONE;
 }
 
 static NOINLINE void piece_odd(struct cachesim *sim, struct latest *latest, struct cachesim_piece piece, uint32_t place)
@@ -79,8 +80,8 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
 {
     uint64_t line_number = piece.key >> CACHESIM_KIND_BITS;
     uint32_t place = line_number & latest->mask;
-    /* A load (kind 0) finds what was loaded or stored to, a store (kind 1) what was stored to. */
-    if ((latest->key[place] | (~piece.key & 1)) == (piece.key | 1)) {
+    /* Kind 0 is a load, which finds what was loaded or stored to; kind 1 a store, which finds what was stored to. */
+    if (latest->key[place] - piece.key <= 1) {
         *latest->touched[place] |= piece.bits;
         return;
     }
@@ -103,7 +104,10 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
         }
         ask(sim, tags_of(sim, 0, page, line), line, kind == CS_STORE);
         latest->touched[place] = chunk;
-        latest->key[place] = latest->known && touched ? line_number << CACHESIM_KIND_BITS | (kind == CS_STORE) : CS_NONE;
+        if (kind != CS_PREFETCH)
+            latest->key[place] = piece.key | latest->unknown;
+        else /* as one that loads it, if that is noted already */
+            latest->key[place] = touched ? (piece.key - CS_PREFETCH) | latest->unknown : CS_NONE;
     }
     if (__builtin_expect(sim->removals != latest->removals, 0))
         forget(sim, latest);
