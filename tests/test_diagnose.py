@@ -225,6 +225,15 @@ def test_passes_over_more_than_the_cache_are_capacity() -> None:
     assert one.evidence["fetches of a line"] == 2
 
 
+def test_lines_that_are_only_written_again_were_left_by_the_call_before() -> None:
+    filled = {"dram_write_bytes": 8 * N, "unique_write_bytes": 5 * N}
+    array = again("a", 8 * N, 1, **filled)
+    assert array.read_again_bytes == 0
+    assert "fetched again: capacity" not in rules(facts(array))
+    both = again("a", 8 * N, 2, **filled)
+    assert "fetched again: capacity" in rules(facts(both))
+
+
 def test_layers_that_do_not_fit_are_tiled() -> None:
     cube = Shape("x", "f64", 8, (20, 2000, 2000), ("n", "m", "m"))
     one = only(facts(again("x", cube.bytes, 3), shapes=(cube,)), "fetched again: capacity")
