@@ -204,7 +204,7 @@ def again_by_rule(facts: Facts) -> dict[str, list[ArrayTraffic]]:
     moved = (facts.demand.read or 0.0) + (facts.demand.write or 0.0)
     for array in facts.arrays:
         again = _again(facts, array)
-        # Lines that are written again and hardly read again are those that the call before left in the caches.
+        # Lines that are written again and hardly read again were left in the caches by the call before.
         if array.read_again_bytes >= again / 4 and again and again >= PART * moved / 2:
             found.setdefault(_reason(facts, array), []).append(array)
     return found
