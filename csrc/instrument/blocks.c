@@ -185,7 +185,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
             b->plain[i] = (struct instrument_plain){accesses[i].delta, accesses[i].bytes,
                                                     accesses[i].base,  accesses[i].index,
                                                     accesses[i].scale, accesses[i].kind};
-        b->octets = instrument_octets_of(b);
+        if (instrument_cuts(b)) return -2;
     }
     __atomic_store_n(&block_total, id + 1, __ATOMIC_RELEASE);
     if (instrument_reserve(b) || instrument_guard(b)) return -2;

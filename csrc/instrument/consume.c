@@ -315,9 +315,9 @@ static void consume_loop(struct consumer *c, struct block *b, const uint64_t *re
 /* A block whose accesses are all plain: the common case, and the one that has to be fast. */
 static inline void consume_plain(struct consumer *c, const struct block *b, const uint64_t *record) {
     const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses;
-    if (b->octets && c->part && c->dealt.line_bits == 6 && 2 * b->info.accesses <= PENDING) {
+    if (b->cuts && c->part && c->dealt.line_bits == 6 && 2 * b->info.accesses <= PENDING) {
         if (c->held + 2 * b->info.accesses > PENDING) settle(c);
-        c->held += instrument_cut_octets(b, record, &c->dealt, c->pending + c->held);
+        c->held += instrument_cut(b, record, &c->dealt, c->pending + c->held);
         return;
     }
     for (; a < stop; a++)

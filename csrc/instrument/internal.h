@@ -34,7 +34,8 @@ struct block {
     struct instrument_block info;
     struct instrument_access *accesses;
     struct instrument_plain *plain; /* the same, if all are plain and nothing depends on a mask; else NULL */
-    struct instrument_octet *octets; /* the same again, if vectors can take them; else NULL */
+    uint32_t cuts;                   /* plain, and each has 1 to 64 bytes and is no fence */
+    struct instrument_octet *octets; /* the same again, if it cuts and vectors can take them; else NULL */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
     struct instrument_place *places;
@@ -58,16 +59,15 @@ static inline struct block *instrument_block_at(uint64_t id) {
     return &instrument_segments[id / BLOCK_SEGMENT][id % BLOCK_SEGMENT];
 }
 
-/* octets.c */
+/* cut.c: blocks that cut */
 struct cachesim_dealt;
 struct cachesim_piece;
-struct instrument_octet *instrument_octets_of(const struct block *); /* NULL if vectors cannot, or memory is short */
+int instrument_cuts(struct block *); /* fills in what is needed; -1 if memory is short */
 /*
  * What a part has of a block's accesses, if lines have 64 bytes; returns how many pieces, at most two an access. Up to 8 behind
  * them are written to.
  */
-uint32_t instrument_cut_octets(const struct block *, const uint64_t *record, const struct cachesim_dealt *,
-                               struct cachesim_piece *out);
+uint32_t instrument_cut(const struct block *, const uint64_t *record, const struct cachesim_dealt *, struct cachesim_piece *out);
 
 /* dispatch.c */
 extern uint64_t instrument_xsave_bytes;

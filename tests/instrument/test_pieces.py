@@ -70,9 +70,12 @@ def traced(function: int, frame: Any) -> list[tuple[int, int, int]]:
     return [(touch.address, touch.bytes, touch.kind) for touch in room[0:count]]
 
 
+@pytest.mark.parametrize("vectors", [True, False])
 @pytest.mark.parametrize("parts", [1, 2, 4])
 @pytest.mark.parametrize("name", ["scattered", "unrolled"])
-def test_model_sees_every_access_once_and_in_order(library: Path, name: str, parts: int) -> None:
+def test_model_sees_every_access_once_and_in_order(
+    library: Path, name: str, parts: int, vectors: bool
+) -> None:
     random = np.random.default_rng(1)
     at = random.permutation(N).astype(np.uint32)
     to, source = np.zeros(14 * N, np.uint8), np.zeros(14 * N, np.uint8)
@@ -84,9 +87,13 @@ def test_model_sees_every_access_once_and_in_order(library: Path, name: str, par
     for model in (told, made):
         for array_name, array in (("to", to), ("from", source), ("at", at)):
             model.add_array(array_name, array.ctypes.data, array.nbytes)
-    with Engine("bytes", told.pointer) as engine:
-        engine.call(function, frame)
-        engine.drain()
+    lib.instrument_cut_plainly(not vectors)
+    try:
+        with Engine("bytes", told.pointer) as engine:
+            engine.call(function, frame)
+            engine.drain()
+    finally:
+        lib.instrument_cut_plainly(False)
     accesses = traced(function, frame)
     crossing = sum(address // 64 != (address + nbytes - 1) // 64 for address, nbytes, _ in accesses)
     assert crossing > N / 4

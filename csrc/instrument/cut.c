@@ -1,10 +1,9 @@
-/* The addresses of blocks whose accesses are all plain, eight at a time in AVX-512. */
+/* The accesses of blocks that have plain ones alone, cut at lines; eight at a time in AVX-512. */
 #if defined(__x86_64__)
 #include "instrument/internal.h"
 
 #include <immintrin.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cachesim/cachesim.h"
 #include "cachesim/piece.h"
@@ -13,38 +12,62 @@
 #define FENCE 6u
 #define REGISTERS 16u /* of a record, that two vectors hold */
 
+static uint32_t plainly; /* without vectors */
+
+void instrument_cut_plainly(uint32_t on) { plainly = on; }
+
 static int supported(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
 }
 
-struct instrument_octet *instrument_octets_of(const struct block *b) {
-    uint32_t n = b->info.accesses;
-    if (!n || !supported()) return NULL;
-    size_t bytes = (n + 7) / 8 * sizeof(struct instrument_octet);
-    struct instrument_octet *octets = malloc(bytes);
-    if (!octets) return NULL;
-    memset(octets, 0, bytes);
+int instrument_cuts(struct block *b) {
+    uint32_t n = b->info.accesses, octets = !plainly && supported();
+    for (uint32_t i = 0; i < n; i++) {
+        if (b->plain[i].bytes - 1 >= 64 || b->plain[i].kind >= FENCE) return 0;
+        octets &= b->plain[i].base < REGISTERS && b->plain[i].index < REGISTERS;
+    }
+    b->cuts = 1;
+    if (!octets || !n) return 0;
+    b->octets = calloc((n + 7) / 8, sizeof *b->octets);
+    if (!b->octets) return -1;
     for (uint32_t i = 0; i < n; i++) {
         const struct instrument_plain *a = &b->plain[i];
-        struct instrument_octet *octet = &octets[i / 8];
-        uint32_t bit = i % 8;
-        if (a->bytes - 1 >= 64 || a->kind >= FENCE || a->base >= REGISTERS || a->index >= REGISTERS) {
-            free(octets);
-            return NULL;
-        }
-        octet->delta[bit] = a->delta;
-        octet->less[bit] = (uint8_t)(a->bytes - 1);
-        octet->kind[bit] = a->kind;
-        octet->base[bit] = a->base;
-        octet->index[bit] = a->index;
-        octet->scale[bit] = a->scale;
-        octet->there |= (uint8_t)(1u << bit);
-        octet->has_base |= (uint8_t)(!!a->base << bit);
-        octet->has_index |= (uint8_t)(!!a->index << bit);
+        struct instrument_octet *octet = &b->octets[i / 8];
+        uint32_t place = i % 8;
+        octet->delta[place] = a->delta;
+        octet->less[place] = (uint8_t)(a->bytes - 1);
+        octet->kind[place] = a->kind;
+        octet->base[place] = a->base;
+        octet->index[place] = a->index;
+        octet->scale[place] = a->scale;
+        octet->there |= (uint8_t)(1u << place);
+        octet->has_base |= (uint8_t)(!!a->base << place);
+        octet->has_index |= (uint8_t)(!!a->index << place);
     }
-    return octets;
+    return 0;
+}
+
+static uint32_t cut_plain(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
+                          struct cachesim_piece *out) {
+    struct cachesim_piece *start = out;
+    const uint64_t mask = dealt->mask, part = dealt->part;
+    for (const struct instrument_plain *a = b->plain, *end = a + b->info.accesses; a < end; a++) {
+        uint64_t address = (uint64_t)a->delta;
+        if (a->base) address += record[a->base];
+        if (a->index) address += record[a->index] << a->scale;
+        uint32_t bytes = a->bytes, first = 64 - (address & 63);
+        if (__builtin_expect(first < bytes, 0)) {
+            *out = cachesim_piece(address, first, a->kind);
+            out += (address >> 6 & mask) == part;
+            address += first;
+            bytes -= first;
+        }
+        *out = cachesim_piece(address, bytes, a->kind);
+        out += (address >> 6 & mask) == part; /* without a jump, as that cannot be foreseen; else the next is written over it */
+    }
+    return (uint32_t)(out - start);
 }
 
 static inline TARGET __m512i bytes_at(const uint8_t *eight) { return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)eight)); }
@@ -58,8 +81,8 @@ static inline TARGET uint32_t write(struct cachesim_piece *out, uint32_t mask, _
     return (uint32_t)__builtin_popcount(mask);
 }
 
-TARGET uint32_t instrument_cut_octets(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
-                                      struct cachesim_piece *out) {
+static TARGET uint32_t cut_octets(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
+                                  struct cachesim_piece *out) {
     uint32_t slots = b->info.slots;
     struct cachesim_piece *start = out;
     const __m512i low = _mm512_maskz_loadu_epi64((__mmask8)_bzhi_u32(255, slots), record);
@@ -93,6 +116,11 @@ TARGET uint32_t instrument_cut_octets(const struct block *b, const uint64_t *rec
         out += write(out, both >> 8, _mm512_permutex2var_epi64(key, down, next_key), _mm512_permutex2var_epi64(bits, down, next_bits));
     }
     return (uint32_t)(out - start);
+}
+
+uint32_t instrument_cut(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
+                        struct cachesim_piece *out) {
+    return (b->octets ? cut_octets : cut_plain)(b, record, dealt, out);
 }
 
 #endif
