@@ -72,7 +72,9 @@ def common_hierarchies(draw: Any) -> list[CacheLevel]:
     sets, ways = draw(st.sampled_from([64, 192])), draw(st.sampled_from([1, 2, 18]))
     return [
         cache("L1", draw(st.sampled_from([1, 2, 4])), draw(st.integers(1, 4))),
-        cache("L2", draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 5, 9])), draw(fills)),
+        cache(
+            "L2", draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 5, 9, 18])), draw(fills)
+        ),
         cache(
             "L3",
             sets,
