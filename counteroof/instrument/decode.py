@@ -6,6 +6,7 @@ A block ends with the first instruction that may leave the straight line. Nothin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -541,10 +542,10 @@ def _known_step(instruction: ix.Instruction) -> Step | None:
 _ADDITIVE = frozenset((Mnemonic.ADD, Mnemonic.SUB, Mnemonic.INC, Mnemonic.DEC, Mnemonic.MOV, Mnemonic.LEA))
 
 
-def flags_dead_at_entry(block: Block) -> bool:
-    """Tell whether the block overwrites all status flags before anything can read them."""
+def flags_dead_at_entry(body: Sequence[Decoded]) -> bool:
+    """Tell whether instructions overwrite all status flags before anything can read them."""
     written = 0
-    for decoded in block.body:
+    for decoded in body:
         instruction = decoded.instruction
         if instruction.rflags_read & ~written & STATUS_FLAGS:
             return False

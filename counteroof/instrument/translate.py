@@ -390,7 +390,7 @@ class Translator:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         else:
-            self._count(block, number, scratch, out)
+            self._count(body, number, scratch, out)
         closed = block.closed and len(body) == len(block.body)
         host, code, copy = out.address, out.code, self._operands.copy
         for position, decoded in enumerate(body):
@@ -439,9 +439,10 @@ class Translator:
                 break
         return block.body[:count], used
 
-    def _count(self, block: Block, number: int, scratch: int, out: Output) -> None:
+    def _count(self, body: Sequence[Decoded], number: int, scratch: int, out: Output) -> None:
+        """Add one to the block's counter. What follows the body may change while the body stays as it is."""
         offset = self._at.counters + 8 * number
-        if flags_dead_at_entry(block):
+        if flags_dead_at_entry(body):
             out.add(emit.add_gs_one(offset))
             return
         spill = self._at.spill + 8 * scratch

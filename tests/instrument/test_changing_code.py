@@ -184,6 +184,56 @@ def test_a_string_instruction_overwrites_what_follows_it(tmp_path: Path, detail:
     same(tmp_path, HEAD + code, detail=detail)
 
 
+def test_flags_pass_through_code_whose_next_instruction_changed(tmp_path: Path, detail: Detail) -> None:
+    """Code that is checked ends at a store, and stays valid when what follows is other code: here first an
+    instruction that overwrites the flags, then one that reads them. In between the store itself is away."""
+    code = """
+    extern char kills[], reads[], other[], end[];
+    __asm__(".text\\n"
+            "kills: cmp $0, %edi\\n jmp 1f\\n 1: push %rcx\\n sub %eax, %eax\\n pop %rcx\\n ret\\n"
+            "reads: cmp $0, %edi\\n jmp 1f\\n 1: push %rcx\\n setne %al\\n pop %rcx\\n ret\\n"
+            "other: cmp $0, %edi\\n jmp 1f\\n 1: nop\\n setne %al\\n ret\\n"
+            "end:");
+    unsigned long run(void) {
+        static char *const starts[] = {other, kills, reads}, *const ends[] = {end, reads, other};
+        unsigned char *code = map(RWX);
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 200; i++) {
+            memcpy(code, starts[i % 3], ends[i % 3] - starts[i % 3]);
+            sum = sum * 31 + (((unsigned long (*)(unsigned long))code)(i % 2) & 1);
+        }
+        return sum + work(1);
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
+def test_flags_pass_through_code_when_the_next_page_changed(tmp_path: Path, detail: Detail) -> None:
+    """Code that needs all registers is cut, and stays valid when only the page after it is written."""
+    code = """
+    extern char start[], next[], end[];
+    __asm__(".text\\n"
+            "start: push %rbx\\n push %rbp\\n push %r12\\n push %r13\\n push %r14\\n push %r15\\n"
+            "   mov $0, %eax\\n cmp $0, %edi\\n jmp 1f\\n"
+            "1: mov %rbx, %rbp\\n mov %r12, %r13\\n mov %r14, %r15\\n mov %rcx, %rdx\\n"
+            "   mov %rsi, %r8\\n mov %r9, %r10\\n mov %r11, %rdi\\n"
+            "next: setne %al\\n"
+            "   pop %r15\\n pop %r14\\n pop %r13\\n pop %r12\\n pop %rbp\\n pop %rbx\\n ret\\n"
+            "end:");
+    unsigned long run(void) {
+        unsigned char *code = map(RWX), *page = code + 4096;
+        unsigned long sum = 0;
+        memcpy(page - (next - start), start, end - start);
+        for (unsigned long i = 0; i < 20; i++) {
+            memcpy(page, i % 2 ? next : "\\x29\\xc0\\x90", 3); /* setne al; sub eax, eax and nop */
+            sum = sum * 31 + ((unsigned long (*)(unsigned long))(page - (next - start)))(i % 3);
+        }
+        return sum + work(1);
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
 def test_data_beside_code(tmp_path: Path, detail: Detail) -> None:
     code = """
     unsigned long run(void) {
