@@ -236,15 +236,15 @@ def _put_beside_slope(
     """
     width, height = paper.size(text)
     angle = text.get_rotation()
-    bounds = paper.area
+    at_origin = beads((0.0, 0.0), width, height, angle)
     sides = (1, -1) if above else (-1, 1)
     for side in sides[:1] if clear else sides:
         for away in _AWAY:
-            for centre in _along_slope(start_px, end_px, width, side * (away + height / 2)):
-                covered = beads(centre, width, height, angle)
-                free = all(bounds.contains(bead) for bead in covered) and paper.is_free(covered)
-                if free and not (clear and paper.strikes(covered)):
-                    paper.put_rotated(text, centre, covered)
+            centres = list(_along_slope(start_px, end_px, width, side * (away + height / 2)))
+            for index in paper.free_shifts(at_origin, centres):
+                covered = beads(centres[index], width, height, angle)
+                if not (clear and paper.strikes(covered)):
+                    paper.put_rotated(text, centres[index], covered)
                     return True
     return False
 

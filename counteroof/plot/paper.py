@@ -237,6 +237,24 @@ class Paper:
             self._taken = as_array(self.obstacles)
         return not bool(overlaps(as_array(boxes), self._taken).any())
 
+    def free_shifts(self, boxes: Sequence[Box], shifts: Sequence[Point]) -> list[int]:
+        """Return which shifts take all of these boxes to where nothing is, within the area."""
+        if not shifts:
+            return []
+        if len(self._taken) != len(self.obstacles):
+            self._taken = as_array(self.obstacles)
+        x, y = np.array(shifts).T
+        moved = as_array(boxes)[None] + np.stack([x, y, x, y], axis=1)[:, None]
+        area = self.area
+        within = (
+            (moved[..., 0] >= area.x0)
+            & (moved[..., 1] >= area.y0)
+            & (moved[..., 2] <= area.x1)
+            & (moved[..., 3] <= area.y1)
+        ).all(axis=1)
+        taken = overlaps(moved.reshape(-1, 4), self._taken).any(axis=1).reshape(len(shifts), -1)
+        return [int(index) for index in np.flatnonzero(within & ~taken.any(axis=1))]
+
     def put(self, text: Text, box: Box) -> None:
         """Put a text into ``box`` and reserve it."""
         text.set_position(self._fraction((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2))
