@@ -42,8 +42,9 @@ Detail = Literal["flops", "bytes", "lines"]
 
 LONGEST = 15
 """Bytes of an instruction (Intel SDM volume 2, section 2.3.11)."""
-Version = tuple[int, bytes, bool]
-"""What a block was translated from: address, code, and whether the block checks that this is the same."""
+Version = tuple[int, bytes, bool, bool]
+"""What a block was translated from: address, code, whether the block checks that this is the same, and
+whether the program may write it."""
 
 WILD = 1
 """In place of a translated address: there is no code at the original one."""
@@ -202,10 +203,10 @@ class Translator:
         native = self._native.of(guest)
         if native is not None:
             return self._native_call(guest, native)
-        block, code, checked = self._read(guest)
+        block, code, checked, writable = self._read(guest)
         if not code:
             return WILD
-        version = guest, code, checked
+        version = guest, code, checked, writable
         number = self._versions.pop(version, None)
         if number is not None and self._lib.instrument_revive(number):
             self._link(guest, self.blocks[number].host, number)
@@ -220,8 +221,9 @@ class Translator:
                 return self._emit_loop(block, loop, region, out, version)
         return self._emit_block(block, region, out, version)
 
-    def _read(self, guest: int) -> tuple[Block, bytes, bool]:
-        """Return a block, its code, and whether it has to check that this is still the same.
+    def _read(self, guest: int) -> tuple[Block, bytes, bool, bool]:
+        """Return a block, its code, whether it has to check that this is still the same, and whether the
+        program may write it.
 
         From then on the runtime notices when somebody writes there.
         """
@@ -231,12 +233,12 @@ class Translator:
             if not code and block.readable:
                 code = self._cache.read(guest, LONGEST)
             if not code:
-                return block, code, False
+                return block, code, False, False
             found = self._lib.instrument_watch(guest, len(code))
             if found < 0:
                 raise MemoryError("no memory to watch original code")
             if not found & 2:
-                return block, code, bool(found & 1)
+                return block, code, bool(found & 1), bool(found & 4)
 
     def _unsupported(self, block: Block, version: Version, region: Region, out: Output) -> int:
         """Emit a trap for code that cannot be run; it matters only if it is reached."""
@@ -361,7 +363,7 @@ class Translator:
     # ---- straight code ----
 
     def _emit_block(self, block: Block, region: Region, out: Output, version: Version) -> int:
-        checked = version[2]
+        checked, writable = version[2:]
         body, used = self._fitting(block, checked)
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
@@ -390,7 +392,7 @@ class Translator:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         else:
-            self._count(body, number, scratch, out)
+            self._count(_up_to_store(body) if writable else body, number, scratch, out)
         closed = block.closed and len(body) == len(block.body)
         host, code, copy = out.address, out.code, self._operands.copy
         for position, decoded in enumerate(body):
@@ -435,14 +437,14 @@ class Translator:
                 break
             used = wider
             count += 1
-            if checked and any(access.kind in (STORE, NON_TEMPORAL, UPDATE) for access in decoded.accesses):
+            if checked and _stores(decoded):
                 break
         return block.body[:count], used
 
-    def _count(self, body: Sequence[Decoded], number: int, scratch: int, out: Output) -> None:
-        """Add one to the block's counter. What follows the body may change while the body stays as it is."""
+    def _count(self, unchanging: Sequence[Decoded], number: int, scratch: int, out: Output) -> None:
+        """Add one to the block's counter; the block runs these instructions, but then perhaps others."""
         offset = self._at.counters + 8 * number
-        if flags_dead_at_entry(body):
+        if flags_dead_at_entry(unchanging):
             out.add(emit.add_gs_one(offset))
             return
         spill = self._at.spill + 8 * scratch
@@ -597,6 +599,16 @@ class Translator:
         self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
         self._link(guest, host, number)
         return host
+
+
+def _stores(decoded: Decoded) -> bool:
+    return any(access.kind in (STORE, NON_TEMPORAL, UPDATE) for access in decoded.accesses)
+
+
+def _up_to_store(body: Sequence[Decoded]) -> Sequence[Decoded]:
+    """Return what runs in any case: a store may change the instructions after it."""
+    stores = (number for number, decoded in enumerate(body, 1) if _stores(decoded))
+    return body[: next(stores, len(body))]
 
 
 def _code(block: Block, body: Sequence[Decoded], version: Version) -> bytes:

@@ -165,7 +165,7 @@ static int on_a_stack(uint64_t address) {
 }
 
 /* Code at an address is about to be translated: bit 0 of the result says that its block is to be checked, bit 1 that the code
-   may have changed until now, so that it has to be read again. -2: no memory. */
+   may have changed until now, so that it has to be read again, bit 2 that the program may write it. -2: no memory. */
 int instrument_watch(uint64_t guest, uint64_t bytes) {
     int result = 0;
     for (uint64_t number = guest / PAGE; number <= (guest + bytes - 1) / PAGE && result >= 0; number++) {
@@ -187,6 +187,7 @@ int instrument_watch(uint64_t guest, uint64_t bytes) {
             }
         }
         if (p && p->checked) result |= 1;
+        if (p && (p->access & PROT_WRITE)) result |= 4;
         if (access && !p) result = -2;
         instrument_unlock_code();
     }

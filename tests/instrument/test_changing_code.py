@@ -234,6 +234,28 @@ def test_flags_pass_through_code_when_the_next_page_changed(tmp_path: Path, deta
     same(tmp_path, HEAD + code, detail=detail)
 
 
+def test_flags_pass_through_code_that_writes_who_reads_them(tmp_path: Path, detail: Detail) -> None:
+    """Where the flags were overwritten when the code was translated, they are read when the code has run."""
+    code = """
+    extern char changing[], changing_end[];
+    __asm__(".text\\n"
+            "changing: mov $0, %eax\\n cmp $0, %edi\\n jmp 1f\\n"
+            "1: movl $0x90c0950f, 2f(%rip)\\n"    /* setne al; nop */
+            "2: sub %eax, %eax\\n nop\\n nop\\n ret\\n"
+            "changing_end:");
+    unsigned long run(void) {
+        unsigned long sum = 0;
+        for (unsigned long i = 0; i < 20; i++) {
+            unsigned char *code = map(RWX);
+            memcpy(code, changing, changing_end - changing);
+            sum = sum * 31 + ((unsigned long (*)(unsigned long))code)(i % 2);
+        }
+        return sum + work(1);
+    }
+    """
+    same(tmp_path, HEAD + code, detail=detail)
+
+
 def test_data_beside_code(tmp_path: Path, detail: Detail) -> None:
     code = """
     unsigned long run(void) {
