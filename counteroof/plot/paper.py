@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import style
-from .geometry import Box, as_array, inside, overlaps
+from .geometry import Array, Box, as_array, inside, overlaps
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -233,16 +233,17 @@ class Paper:
 
     def is_free(self, boxes: Sequence[Box]) -> bool:
         """Return whether none of these boxes touches what is taken."""
+        return not bool(overlaps(as_array(boxes), self._all_taken()).any())
+
+    def _all_taken(self) -> Array:
         if len(self._taken) != len(self.obstacles):
             self._taken = as_array(self.obstacles)
-        return not bool(overlaps(as_array(boxes), self._taken).any())
+        return self._taken
 
     def free_shifts(self, boxes: Sequence[Box], shifts: Sequence[Point]) -> list[int]:
         """Return which shifts take all of these boxes to where nothing is, within the area."""
         if not shifts:
             return []
-        if len(self._taken) != len(self.obstacles):
-            self._taken = as_array(self.obstacles)
         x, y = np.array(shifts).T
         moved = as_array(boxes)[None] + np.stack([x, y, x, y], axis=1)[:, None]
         area = self.area
@@ -252,7 +253,7 @@ class Paper:
             & (moved[..., 2] <= area.x1)
             & (moved[..., 3] <= area.y1)
         ).all(axis=1)
-        taken = overlaps(moved.reshape(-1, 4), self._taken).any(axis=1).reshape(len(shifts), -1)
+        taken = overlaps(moved.reshape(-1, 4), self._all_taken()).any(axis=1).reshape(len(shifts), -1)
         return [int(index) for index in np.flatnonzero(within & ~taken.any(axis=1))]
 
     def put(self, text: Text, box: Box) -> None:
