@@ -12,9 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cachesim/cachesim.h"
-#include "cachesim/piece.h"
-
 #define QUEUE 1024u
 #define MAX_STREAMS 256
 
@@ -86,19 +83,6 @@ static void settle(struct consumer *c) {
     c->held = 0;
 }
 
-/* Whether a line is this part's: 1 or 0. */
-static inline uint32_t is_dealt(const struct cachesim_dealt *dealt, uint64_t line) {
-    return (line & dealt->mask) == dealt->part;
-}
-
-static inline void add_piece(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
-    c->pending[c->held] = cachesim_piece(address, bytes, kind);
-    c->origins[c->held] = c->origin;
-    c->held += is_dealt(&c->dealt, address >> 6); /* without a jump, as that cannot be foreseen; else the next is written over it */
-}
-
-#define FENCE 6u
-
 static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
     if (c->part) {
         if (__builtin_expect(bytes - 1 >= 64 || kind >= FENCE || c->dealt.line_bits != 6, 0)) {
@@ -107,13 +91,8 @@ static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, ui
             return;
         }
         if (c->held + 2 > PENDING) settle(c);
-        uint32_t first = 64 - (address & 63);
-        if (first < bytes) {
-            add_piece(c, address, first, kind);
-            address += first;
-            bytes -= first;
-        }
-        add_piece(c, address, bytes, kind);
+        c->origins[c->held] = c->origins[c->held + 1] = c->origin;
+        c->held = (uint32_t)(instrument_cut_one(c->pending + c->held, &c->dealt, address, bytes, kind) - c->pending);
     } else if (trace) trace_access(address, bytes, kind);
 }
 

@@ -5,11 +5,7 @@
 #include <immintrin.h>
 #include <stdlib.h>
 
-#include "cachesim/cachesim.h"
-#include "cachesim/piece.h"
-
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")))
-#define FENCE 6u
 #define REGISTERS 16u /* of a record, that two vectors hold */
 
 static uint32_t plainly; /* without vectors */
@@ -52,25 +48,19 @@ int instrument_cuts(struct block *b) {
 static uint32_t cut_plain(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
                           struct cachesim_piece *out) {
     struct cachesim_piece *start = out;
-    const uint64_t mask = dealt->mask, part = dealt->part;
+    const struct cachesim_dealt own = *dealt; /* what is written cannot be it */
     for (const struct instrument_plain *a = b->plain, *end = a + b->info.accesses; a < end; a++) {
         uint64_t address = (uint64_t)a->delta;
         if (a->base) address += record[a->base];
         if (a->index) address += record[a->index] << a->scale;
-        uint32_t bytes = a->bytes, first = 64 - (address & 63);
-        if (__builtin_expect(first < bytes, 0)) {
-            *out = cachesim_piece(address, first, a->kind);
-            out += (address >> 6 & mask) == part;
-            address += first;
-            bytes -= first;
-        }
-        *out = cachesim_piece(address, bytes, a->kind);
-        out += (address >> 6 & mask) == part; /* without a jump, as that cannot be foreseen; else the next is written over it */
+        out = instrument_cut_one(out, &own, address, a->bytes, a->kind);
     }
     return (uint32_t)(out - start);
 }
 
-static inline TARGET __m512i bytes_at(const uint8_t *eight) { return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)eight)); }
+static inline TARGET __m512i bytes_at(const uint8_t *eight) {
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)eight));
+}
 
 /* Writes those of eight pieces that a mask names side by side; returns how many. */
 static inline TARGET uint32_t write(struct cachesim_piece *out, uint32_t mask, __m512i key, __m512i bits) {
@@ -112,8 +102,10 @@ static TARGET uint32_t cut_octets(const struct block *b, const uint64_t *record,
         __m512i next_key = _mm512_or_si512(_mm512_slli_epi64(next, CACHESIM_KIND_BITS), kind);
         __m512i next_bits = _mm512_srlv_epi64(all, _mm512_sub_epi64(_mm512_set1_epi64(127), last));
         uint32_t both = _pdep_u32(own, 0x5555) | _pdep_u32(own_next, 0xaaaa);
-        out += write(out, both & 255, _mm512_permutex2var_epi64(key, up, next_key), _mm512_permutex2var_epi64(bits, up, next_bits));
-        out += write(out, both >> 8, _mm512_permutex2var_epi64(key, down, next_key), _mm512_permutex2var_epi64(bits, down, next_bits));
+        out += write(out, both & 255, _mm512_permutex2var_epi64(key, up, next_key),
+                     _mm512_permutex2var_epi64(bits, up, next_bits));
+        out += write(out, both >> 8, _mm512_permutex2var_epi64(key, down, next_key),
+                     _mm512_permutex2var_epi64(bits, down, next_bits));
     }
     return (uint32_t)(out - start);
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cachesim/cachesim.h"
+#include "cachesim/piece.h"
 #include "instrument/instrument.h"
 #include "instrument/state.h"
 
@@ -59,15 +61,30 @@ static inline struct block *instrument_block_at(uint64_t id) {
     return &instrument_segments[id / BLOCK_SEGMENT][id % BLOCK_SEGMENT];
 }
 
+#define FENCE 6u /* a cachesim kind, that has no address */
+
 /* cut.c: blocks that cut */
-struct cachesim_dealt;
-struct cachesim_piece;
 int instrument_cuts(struct block *); /* fills in what is needed; -1 if memory is short */
 /*
  * What a part has of a block's accesses, if lines have 64 bytes; returns how many pieces, at most two an access. Up to 8 behind
  * them are written to.
  */
 uint32_t instrument_cut(const struct block *, const uint64_t *record, const struct cachesim_dealt *, struct cachesim_piece *out);
+
+/* What a part has of one access; returns the place behind it. There has to be room for two. */
+static inline struct cachesim_piece *instrument_cut_one(struct cachesim_piece *out, const struct cachesim_dealt *dealt,
+                                                        uint64_t address, uint32_t bytes, uint32_t kind) {
+    uint32_t first = 64 - (address & 63);
+    if (__builtin_expect(first < bytes, 0)) {
+        *out = cachesim_piece(address, first, kind);
+        out += (address >> 6 & dealt->mask) == dealt->part;
+        address += first;
+        bytes -= first;
+    }
+    *out = cachesim_piece(address, bytes, kind);
+    /* without a jump, as that cannot be foreseen; else the next is written over it */
+    return out + ((address >> 6 & dealt->mask) == dealt->part);
+}
 
 /* dispatch.c */
 extern uint64_t instrument_xsave_bytes;

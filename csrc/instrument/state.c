@@ -188,7 +188,8 @@ void instrument_submit(struct state *s, uint64_t *end) {
         s->current = (s->current + 1) % CHUNKS;
         struct chunk *next = &s->chunks[s->current];
         if (__atomic_load_n(&next->full, __ATOMIC_SEQ_CST)) {
-            /* Waking up takes long, so it is better done once for several: until half of them are free, as they are consumed in order. */
+            /* Waking up takes long, so it is better done once for several: until half of them are free, as they are
+               consumed in order. */
             struct chunk *half = &s->chunks[(s->current + CHUNKS / 2 - 1) % CHUNKS];
             while (__atomic_load_n(&half->full, __ATOMIC_SEQ_CST)) instrument_futex_wait(&half->full, 1);
         }
