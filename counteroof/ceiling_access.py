@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from . import units
-from .ceiling_jobs import ISA_ORDER, SKEW_BYTES, Job, dram_bytes, memory_jobs, stream_bytes
+from .ceiling_jobs import ISA_ORDER, SKEW_BYTES, Job, dram_bytes, memory_jobs, placed, stream_bytes
 from .ceilings import QUICK, Effort, Progress, ceiling, measure_jobs
 from .errors import MachineError
 from .machine import clock, sweep, sysfs, topology
@@ -25,8 +25,19 @@ SATURATED = 0.95
 """From this part of the most that any number of threads reaches, more threads do not help."""
 BRIEF = Effort(rounds=4, budget=0.2, patience=0.1, samples=4, last_cache_times=4)
 
+SAME_SET = "same set"
+"""Lines that are all in one set of the first cache, as of a column where rows are of a power of two."""
+
 _NARROW_MIXES = ("read", "2:1 in place")
+_SMALL_PAGE_MIXES = ("read", "triad", "copy", "copy NT")
+_TIMES_LAST = 8
+"""Last caches of memory for random lines: what these keep of it counts as if memory had sent it."""
+_SETS = 64
+_SAME_SET_LINES = 128
+"""Several times as many as a first cache has ways, and hardly too many for the second in frames at random."""
 _HOPS = 8192
+_WARM = 1 << 20
+"""Loads after which a chain is in caches as far as it will be; making it has filled them already."""
 _WALKS = 5
 _CHAIN_SAMPLES = 16
 _MANY_NODES = 4
@@ -62,7 +73,7 @@ def _hop_seconds(team: Team, chase: Loop, size: int) -> float:
     """Return the seconds of a load of a chain that was walked once through before."""
     lines = size // chase.chunk_bytes
     samples = team.run(
-        chase, _HOPS, _WALKS, stream_bytes=size, wrapped=True, warmups=1 + min(lines, 1 << 20) // _HOPS
+        chase, _HOPS, _WALKS, stream_bytes=size, wrapped=True, warmups=1 + min(lines, _WARM) // _HOPS
     )
     return min(took / done for took, done in zip(samples.seconds, samples.iterations, strict=True))
 
@@ -86,7 +97,7 @@ def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, 
     jobs = []
     for mix in ("random", "scattered", "strided"):
         loop = _loop(mix)
-        size = 1 << (bytes_each.bit_length() - 1)
+        size = bytes_each // 64 * 64 if _of_chains(loop) else 1 << (bytes_each.bit_length() - 1)
         note = f"{units.binary_bytes(size * threads)} of memory"
         jobs.append(_pattern_job(f"{memory.name} {mix}", loop, memory, size, note))
         for cache, boundary in reversed(list(zip(machine.caches[1:], inner[1:], strict=True))):
@@ -100,8 +111,8 @@ def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, 
 
 
 def _all_patterns(machine: Machine, threads: int) -> tuple[Job, ...]:
-    bytes_each = max(sweep.TIMES_LAST * machine.caches[-1].bytes // threads, 4 << 20)
-    return pattern_jobs(machine, threads, bytes_each)
+    free = sysfs.available_memory(sysfs.Tree(Path("/")))
+    return pattern_jobs(machine, threads, dram_bytes(machine, threads, _TIMES_LAST, free) // threads)
 
 
 def _of_chains(loop: Loop) -> bool:
@@ -139,7 +150,7 @@ def _random(cpus: Sequence[int], job: Job) -> Ceiling:
             _CHAIN_SAMPLES,
             stream_bytes=size,
             wrapped=True,
-            warmups=1 + size // job.loop.chunk_bytes // _HOPS,
+            warmups=1 + min(size // job.loop.chunk_bytes, _WARM) // _HOPS,
             probe_operations=clock.PROBE_OPERATIONS,
         )
     hop = len(cpus) * min(took / done for took, done in zip(samples.seconds, samples.iterations, strict=True))
@@ -150,7 +161,7 @@ def _random(cpus: Sequence[int], job: Job) -> Ceiling:
 def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
     """Return what memory gives with the smallest pages, beside which the same with huge pages stands."""
     cpus = topology.placement(threads)
-    jobs = _dram_jobs(machine, threads, ("read", "triad"))
+    jobs = _dram_jobs(machine, threads, _SMALL_PAGE_MIXES)
     size = units.binary_bytes(os.sysconf("SC_PAGESIZE"))
     jobs = [replace(job, name=f"{job.name}, {size} pages") for job in jobs]
     jobs = [replace(job, small_pages=True) for job in jobs]
@@ -167,7 +178,28 @@ def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
     )
     found.append(_random(cpus, scattered))
     with Team(cpus, small_bytes=strided.memory_bytes) as team:
-        return [*found, *measure_jobs(team, [strided], BRIEF)]
+        found += measure_jobs(team, [strided], BRIEF)
+    one_set = [place for job in _same_set(machine) for place in placed(job, threads)]
+    if one_set:
+        with Team(cpus, small_bytes=max(job.memory_bytes for job in one_set)) as team:
+            found += measure_jobs(team, one_set, BRIEF)
+    return found
+
+
+def _same_set(machine: Machine) -> list[Job]:
+    """Return a walk over lines a small page apart, if those are in one set of the first cache here.
+
+    A core brings such lines one by one: on a Zen 4 server one in ten cycles, from L2 and from L3 alike.
+    """
+    first = machine.caches[0]
+    if len(machine.caches) < 2 or first.bytes != _SETS * first.ways * first.line_bytes:
+        return []
+    loop, boundary = _loop(SAME_SET), boundaries(machine.caches)[1]
+    size = _SAME_SET_LINES * loop.chunk_bytes
+    note = f"{_SAME_SET_LINES} lines in one set of {first.name}"
+    return [
+        Job(f"{boundary.name} {SAME_SET}", loop, boundary, size, wrapped=True, note=note, small_pages=True)
+    ]
 
 
 def _dram_jobs(machine: Machine, threads: int, mixes: Iterable[str]) -> list[Job]:

@@ -12,11 +12,12 @@ caches as was measured (--capacity measured). Misses come first. Exit status 1 i
 
 Where they should be is told by what their lines wait for, each part at the pace that ``counteroof machine``
 has measured. Streams have one part: all bytes, at the roof of their own mix of loads and stores, measured
-around the kernel. A column of lines that lie two apart comes at the pace of strided loads. A table that an
+around the kernel; where the arrays lie on pages of 4 KiB, at the share of it that such pages had when the
+machine was measured. A column of lines that lie two apart comes at the pace of strided loads. A table that an
 index leads into, and a column whose lines L2 cannot keep apart, come at that of scattered loads, from memory
 and from L3; other bytes are streams. A column in many pages has each of its addresses translated, at the pace
-of a walk over as many. Parts may overlap: the time must not be less than the longest of them, nor more than
-all one after the other.
+of a walk over as many, and where rows are of a power of two, its lines come into one set of L1. Parts may
+overlap: the time must not be less than the longest of them, nor more than all one after the other.
 
 Best is held against best: the shortest call against the highest sample. Others on the machine make both lower
 at times, and the longer one, which is the kernel's, more often; run it again then.
@@ -61,7 +62,10 @@ WALKS = ("column_walk_power_of_two", "column_walk_padded")
 """Whose loads are in a page each, of so many that the first TLB has not room for them."""
 FROM_L3 = "L2-L3 scattered"
 WALK = "L1-L2 walk 1024"
+IN_ONE_SET = ("column_walk_power_of_two",)
+SAME_SET = "L1-L2 same set"
 OTHERS = "DRAM copy"
+SMALL_PAGES = "4 KiB pages"
 
 
 @dataclass(frozen=True)
@@ -90,31 +94,37 @@ def dram_roof(results: Results, kernel: KernelResult) -> float | None:
 
 
 def mix_roof(results: Results, kernel: KernelResult) -> float | None:
-    """Return the bandwidth of the streaming kernel's own mix, the higher of those around it."""
-    name = STREAMING.get(kernel.name)
+    """Return the bandwidth of the streaming kernel's mix on its pages, the higher of those around it."""
+    name = STREAMING[kernel.name]
     number = results.kernels.index(kernel)
     same = [one for one in results.roof_samples if (one.ceiling, one.threads) == (name, kernel.threads)]
     around = [one for one in same if one.kernels <= number][-1:] + [
         one for one in same if one.kernels > number
     ][:1]
     kept = [c for c in results.machine.ceilings if (c.name, c.threads) == (name, kernel.threads)]
-    return max((one.value for one in around or kept), default=None)
+    found = max((one.value for one in around or kept), default=None)
+    small = known(results, kernel).get(f"{name}, {SMALL_PAGES}")
+    if found is None or small is None or not kept or any(one.huge_pages for one in kernel.arrays):
+        return found
+    return found * min(1.0, small / kept[0].value)
+
+
+def known(results: Results, kernel: KernelResult) -> dict[str, float]:
+    """Return what was measured of the machine with the kernel's number of threads, by name."""
+    measured = (*results.machine.access, *results.machine.ceilings)
+    return {one.name: one.value for one in measured if one.threads == kernel.threads}
 
 
 def seconds_of_parts(results: Results, kernel: KernelResult) -> dict[str, float] | str:
     """Return the least time of each part of a waiting kernel, by the pace it has; or what is not known."""
     name, pace = WAITING[kernel.name]
-    known = {
-        one.name: one.value
-        for one in (*results.machine.access, *results.machine.ceilings)
-        if one.threads == kernel.threads
-    }
+    paces = known(results, kernel)
     array = next((one for one in kernel.arrays if one.name == name), None)
     modelled, total = kernel.counters.get("instrument"), kernel.dram_bytes.value
     if modelled is None or array is None or total is None:
         return "no bytes of arrays"
-    if not array.huge_pages and f"{pace}, 4 KiB pages" in known:
-        pace = f"{pace}, 4 KiB pages"
+    if not array.huge_pages and f"{pace}, {SMALL_PAGES}" in paces:
+        pace = f"{pace}, {SMALL_PAGES}"
     loads = modelled.access_mix.accesses if modelled.access_mix and kernel.name in WALKS else 0
     ways = 2 if results.machine.caches[-1].fill == "victim" else 1  # a line up sends one down
     from_l3 = (modelled.l2_l3_bytes.value or 0) - ways * (total - array.dram_write_bytes)
@@ -123,11 +133,12 @@ def seconds_of_parts(results: Results, kernel: KernelResult) -> dict[str, float]
         OTHERS: total - array.dram_read_bytes,
         FROM_L3: max(from_l3, 0),
         WALK: loads * results.machine.caches[0].line_bytes,
+        SAME_SET: (modelled.l1_l2_bytes.value or 0) if kernel.name in IN_ONE_SET else 0,
     }
-    missing = [one for one, size in parts.items() if size and one not in known]
+    missing = [one for one, size in parts.items() if size and one not in paces]
     if missing:
         return f"'counteroof machine' has not measured {missing[0]}"
-    return {one: size / known[one] for one, size in parts.items() if size}
+    return {one: size / paces[one] for one, size in parts.items() if size}
 
 
 def judged(results: Results, kernel: KernelResult) -> Line:

@@ -199,9 +199,36 @@ def test_random_loads_say_how_long_one_takes_and_small_pages_are_named() -> None
     assert "s a load" in found["DRAM scattered"].note
     assert found["DRAM scattered"].convention == found["DRAM random"].convention
     names = [one.name for one in ceiling_access.small_pages(machine, 1)]
-    whole = ["DRAM read", "DRAM triad", "DRAM scattered", "DRAM strided"]
-    assert [name.partition(",")[0] for name in names] == whole
-    assert all(name.endswith(" KiB pages") for name in names)
+    whole = ["DRAM read", "DRAM copy", "DRAM triad", "DRAM copy NT", "DRAM scattered", "DRAM strided"]
+    assert [name.partition(",")[0] for name in names if name.endswith(" KiB pages")] == whole
+    first = machine.caches[0]
+    sets = first.bytes // first.ways // first.line_bytes
+    assert names[len(whole) :] == ["L1-L2 same set"] * (sets == 64)
+
+
+def test_lines_of_one_set_are_measured_where_a_page_is_as_long_as_the_sets_of_l1() -> None:
+    machine = factories.machine()
+    (job,) = ceiling_access._same_set(machine)
+    assert machine.caches[0].bytes == 64 * 64 * machine.caches[0].ways
+    assert (job.name, job.note, job.small_pages) == ("L1-L2 same set", "128 lines in one set of L1", True)
+    assert job.stream_bytes == 128 * 64
+    l1, *others = machine.caches
+    twice = replace(machine, caches=(replace(l1, bytes=2 * l1.bytes), *others))
+    assert ceiling_access._same_set(twice) == []
+
+
+def test_random_lines_of_memory_are_of_so_many_that_the_last_cache_has_few_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those it has would count as if memory had sent them: of twice its size a third and more."""
+    monkeypatch.setattr(sysfs, "available_memory", lambda tree: 64 << 30)
+    machine = factories.machine()
+    machine = replace(machine, caches=(*machine.caches[:-1], replace(machine.caches[-1], bytes=36 * MIB)))
+    for threads in (1, 2):
+        jobs = {job.name: job for job in ceiling_access._all_patterns(machine, threads)}
+        for name in ("DRAM random", "DRAM scattered"):
+            assert jobs[name].stream_bytes * threads == 8 * 36 * MIB
+        assert jobs["DRAM strided"].stream_bytes * threads == 256 * MIB  # which needs a power of two
 
 
 # ---- what follows ----

@@ -37,14 +37,14 @@ class Loop:
     @property
     def of_lines(self) -> bool:
         """Whether each load is of another line, which moves whole for it."""
-        return self.order in ("chain", "chains", "stride", "pages")
+        return self.order in ("chain", "chains", "stride", "pages", "set")
 
     @property
     def apart(self) -> int:
         """How many chunks lie between the beginnings of two that follow each other in a stream."""
         from ..native import lib
 
-        return int(lib.CEILINGS_WALK_LINES) if self.order == "pages" else 1
+        return {"pages": int(lib.CEILINGS_WALK_LINES), "set": int(lib.CEILINGS_SET_LINES)}.get(self.order, 1)
 
     def moved_bytes(self, boundary: Boundary) -> int:
         """Return the bytes that one iteration moves across a boundary."""

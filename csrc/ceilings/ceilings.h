@@ -4,7 +4,7 @@
    one iteration does. A loop returns the iterations it has done; everything claimed for a ceiling is that number
    times the constants of the table. */
 
-enum { CEILINGS_WALK_LINES = 65 }; /* from a line to the next, of loops that walk over pages */
+enum { CEILINGS_WALK_LINES = 65, CEILINGS_SET_LINES = 64 }; /* from a line to the next, of loops that walk over pages */
 enum { CEILINGS_LOADS = 65536 };
 
 struct ceilings_loop {
@@ -21,14 +21,15 @@ struct ceilings_loop {
                               (in turn, no load being part of another instruction); of loops that differ in it alone
                               the best counts. "chain": each load waits for the one before, "chains": the
                               same on many chains side by side, 33 lines or more; "stride": every fourth line,
-                              in four turns; "pages": lines a page and a line apart, so that all sets have some; of
+                              in four turns; "pages": lines a page and a line apart, so that all sets have some; "set":
+                              lines a page apart, which are in one set where a cache has 64 of them; of
                               these, chunk_bytes are a line of which one element is loaded. Compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */
     /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
-       "stride" in another order, with "pages" (modulo mask + 1) CEILINGS_WALK_LINES times as far, and with "chain" and
-       "chains" goes on where the last call ended; with "chains" there may be a few more than were asked for. */
+       "stride" in another order, with "pages" and "set" (modulo mask + 1) CEILINGS_WALK_LINES and CEILINGS_SET_LINES times as
+       far, and with "chain" and "chains" goes on where the last call ended; with "chains" there may be a few more than were asked for. */
     /* Where streams are "*", `b` is the second of them, the others are as far from each other, and `c` is no address:
        it is CEILINGS_LOADS times the number of those that are read, plus that of those that are written. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
@@ -59,7 +60,7 @@ struct ceilings_job {
     const int32_t *cpus;             /* one for each thread */
     struct ceilings_memory *memory;  /* NULL for compute */
     uint64_t place;                  /* where in each thread's memory the streams begin */
-    uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped, but for "pages" */
+    uint64_t stream_bytes;           /* of each stream of each thread; a power of two if wrapped, but for "pages" and "set" */
     uint32_t loads, stores;          /* streams that are read, and written, of a loop whose streams are "*" */
     uint32_t wrapped;                /* 1: a sample goes round its streams; 0: it goes on where the last one ended */
     uint32_t samples;

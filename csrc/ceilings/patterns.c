@@ -68,15 +68,26 @@ uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *
     return iterations;
 }
 
-uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+static inline uint64_t walk(uint64_t iterations, uint64_t lines, const double *a, uint64_t apart)
 {
-    uint64_t lines = mask / LINE + 1, done = 0;
-    (void)b, (void)c;
+    uint64_t done = 0;
     while (done < iterations) {
         uint64_t end = iterations - done < lines ? iterations : done + lines;
-        for (const char *place = (const char *)a; done < end; done++, place += CEILINGS_WALK_LINES * LINE) load(place);
+        for (const char *place = (const char *)a; done < end; done++, place += apart) load(place);
     }
     return iterations;
+}
+
+uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    (void)b, (void)c;
+    return walk(iterations, mask / LINE + 1, a, CEILINGS_WALK_LINES * LINE);
+}
+
+uint64_t ceilings_walk_set(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    (void)b, (void)c;
+    return walk(iterations, mask / LINE + 1, a, CEILINGS_SET_LINES * LINE);
 }
 
 /* Sattolo's shuffle: one cycle through all lines. xorshift64 (Marsaglia 2003) with a fixed seed. */

@@ -325,7 +325,7 @@ static void combine(const struct job_run *run, uint32_t sample)
 static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
 {
     uint64_t streams = any_streams(loop) ? (uint64_t)job->loads + job->stores : strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
-    int masked = loop->run != ceilings_walk; /* which wraps where it should, and not by a mask */
+    int masked = !ceilings_apart(loop); /* others wrap where they should, and not by a mask */
     if (!*loop->streams)
         return 1;
     if (!streams || job->loads >= CEILINGS_LOADS || job->stores >= CEILINGS_LOADS)
@@ -341,7 +341,7 @@ static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop
         return 0;
     if (job->wrapped ? masked && (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)
         return 0;
-    uint64_t used = (streams - 1) * stream_stride + job->stream_bytes * (masked ? 1 : CEILINGS_WALK_LINES);
+    uint64_t used = (streams - 1) * stream_stride + job->stream_bytes * (masked ? 1 : ceilings_apart(loop));
     return job->place % 64 == 0 && job->place <= job->memory->bytes_each && used <= job->memory->bytes_each - job->place;
 }
 

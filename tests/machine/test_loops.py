@@ -23,7 +23,7 @@ EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
 OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
 BY_HAND = [one for one in USABLE if not one.of_lines]
-PLAIN = (b"chain", b"chains", b"stride", b"pages")
+PLAIN = (b"chain", b"chains", b"stride", b"pages", b"set")
 ENTRIES = [
     entry for entry in EVERY if ffi.string(entry.order) not in PLAIN and ffi.string(entry.streams) != b"*"
 ]
@@ -97,6 +97,7 @@ def test_write_allocate_follows_from_the_streams() -> None:
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
     expected |= {"2:1 in place": 24, "random": 64, "scattered": 64, "strided": 64, "walk": 64}
+    expected |= {"same set": 64}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
@@ -467,6 +468,42 @@ def test_a_walk_over_pages_goes_round_lines_that_are_a_page_and_a_line_apart() -
     assert loop.apart * LINE == 4096 + LINE
     array = aligned(loop.apart * 128 * LINE // 8, 1)
     assert call(loop, 3 * 128, 128 * LINE - 1, array) == 3 * 128
+
+
+@needs("gcc")
+@pytest.mark.x86_64
+def test_a_walk_in_one_set_misses_l1_with_every_load_and_one_through_all_sets_hardly(tmp_path: Path) -> None:
+    """Of 48 lines an L1 of 64 sets and 8 ways keeps all, if they are a page and a line apart."""
+    pytest.importorskip("iced_x86")
+    from counteroof.cachesim.model import CacheModel
+    from counteroof.instrument.engine import Engine
+    from counteroof.machine.model import CacheLevel
+
+    loop = next(one for one in USABLE if one.mix == "same set")
+    assert loop.apart * LINE == 4096
+    sources = Path(__file__).resolve().parents[2] / "csrc"
+    library = ctypes.CDLL(str(shared(tmp_path, '#include "ceilings/patterns.c"', "-O2", f"-I{sources}")))
+    memory = aligned(48 * 4160 // 8, 0)
+    caches = (
+        CacheLevel("L1", 32768, 8, 64, 1, "inclusive", False, "test"),
+        CacheLevel("L2", 1 << 20, 16, 64, 1, "inclusive", False, "test"),
+    )
+    loads: dict[str, int] = {}
+    for symbol in ("ceilings_walk", "ceilings_walk_set"):
+        model = CacheModel(caches)
+        model.add_array("memory", memory.ctypes.data, memory.nbytes)
+        frame = ffi.new("struct run_frame *")
+        for slot, value in enumerate((3 * 48, 48 * LINE - 1, memory.ctypes.data)):
+            frame.ints[slot] = value
+        with Engine("bytes", model.pointer) as engine:
+            address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
+            assert engine.call(address, frame)[0] == 3 * 48
+            engine.drain()
+        (array,) = [one for one in model.arrays() if one.name == "memory"]
+        assert array.dram_read_bytes == 48 * LINE
+        loads[symbol] = (model.totals().between(1) or 0) // LINE
+    stack = 1
+    assert loads == {"ceilings_walk": 48 + stack, "ceilings_walk_set": 3 * 48 + stack}
 
 
 def test_pointers_are_nothing_to_compute_with_and_numbers_nothing_to_follow() -> None:
