@@ -76,7 +76,11 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
     if run.failure is not None:
         return result
     facts = Facts(
-        machine=replace(machine, ceilings=comparable(machine.ceilings, machine.caches)[0]),
+        machine=replace(
+            machine,
+            ceilings=comparable(machine.ceilings, machine.caches)[0],
+            access=comparable(machine.access, machine.caches)[0],
+        ),
         threads=spec.threads,
         cache=spec.cache,
         params=result.params,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from . import ceilings, units
-from .ceiling_jobs import best_of, shared_levels
+from .ceiling_jobs import best_of, shared_levels, small_twins
 from .errors import MachineError
 from .machine.model import Ceiling, Machine
 from .results import KernelResult, RoofSample
@@ -68,7 +68,9 @@ class Beside:
         self._here = here if here is not None else replace(machine, ceilings=())
         levels = shared_levels(self._here)
         self._shared = tuple(
-            one for one in self._here.ceilings if one.level in levels and one.threads in threads
+            one
+            for one in (*self._here.ceilings, *small_twins(self._here.access))
+            if one.level in levels and one.threads in threads
         )
         self._next = 0.0
         self._failure = ""
@@ -89,7 +91,8 @@ class Beside:
             self._failure = str(error)
             return
         keys = {(one.name, one.threads) for one in self._shared}
-        found = tuple(one for one in fresh.ceilings if (one.name, one.threads) in keys)
+        every = (*fresh.ceilings, *fresh.access)
+        found = tuple(one for one in every if (one.name, one.threads) in keys)
         self.looks.append(Look(kernels, datetime.now(UTC).isoformat(timespec="seconds"), found))
         self._next = self._clock() + self._interval
 
@@ -150,8 +153,11 @@ class Beside:
 
     def _with(self, looks: list[Look]) -> Machine:
         best = {(one.name, one.threads): one for one in best_of(*(look.ceilings for look in looks))}
-        roofs = tuple(best.get((one.name, one.threads), one) for one in self._machine.ceilings)
+        ceilings, access = (
+            tuple(best.get((one.name, one.threads), one) for one in kept)
+            for kept in (self._machine.ceilings, self._machine.access)
+        )
         notes = self._machine.notes
         if self._failure:
             notes = (*notes, f"ceilings: not measured beside the kernels: {self._failure}")
-        return replace(self._machine, ceilings=roofs, notes=notes)
+        return replace(self._machine, ceilings=ceilings, access=access, notes=notes)

@@ -13,7 +13,18 @@ from functools import partial
 from pathlib import Path
 
 from . import units
-from .ceiling_jobs import ISA_ORDER, SKEW_BYTES, Job, dram_bytes, memory_jobs, placed, stream_bytes
+from .ceiling_jobs import (
+    ISA_ORDER,
+    PATTERNS,
+    SAME_SET,
+    SKEW_BYTES,
+    SMALL,
+    Job,
+    dram_bytes,
+    memory_jobs,
+    placed,
+    stream_bytes,
+)
 from .ceilings import QUICK, Effort, Progress, ceiling, measure_jobs
 from .errors import MachineError
 from .machine import clock, sweep, sysfs, topology
@@ -25,11 +36,7 @@ SATURATED = 0.95
 """From this part of the most that any number of threads reaches, more threads do not help."""
 BRIEF = Effort(rounds=4, budget=0.2, patience=0.1, samples=4, last_cache_times=4)
 
-SAME_SET = "same set"
-"""Lines that are all in one set of the first cache, as of a column where rows are of a power of two."""
-
 _NARROW_MIXES = ("read", "2:1 in place")
-_SMALL_PAGE_MIXES = ("read", "triad", "copy", "copy NT")
 _TIMES_LAST = 8
 """Last caches of memory for random lines: what these keep of it counts as if memory had sent it."""
 _SETS = 64
@@ -95,7 +102,7 @@ def pattern_jobs(machine: Machine, threads: int, bytes_each: int) -> tuple[Job, 
     """Return random, scattered and strided loads at each level that whole lines come from, DRAM first."""
     *inner, memory = boundaries(machine.caches)
     jobs = []
-    for mix in ("random", "scattered", "strided"):
+    for mix in PATTERNS:
         loop = _loop(mix)
         size = bytes_each // 64 * 64 if _of_chains(loop) else 1 << (bytes_each.bit_length() - 1)
         note = f"{units.binary_bytes(size * threads)} of memory"
@@ -159,24 +166,14 @@ def _random(cpus: Sequence[int], job: Job) -> Ceiling:
 
 
 def small_pages(machine: Machine, threads: int) -> list[Ceiling]:
-    """Return what memory gives with the smallest pages, beside which the same with huge pages stands."""
-    cpus = topology.placement(threads)
-    jobs = _dram_jobs(machine, threads, _SMALL_PAGE_MIXES)
-    size = units.binary_bytes(os.sysconf("SC_PAGESIZE"))
-    jobs = [replace(job, name=f"{job.name}, {size} pages") for job in jobs]
-    jobs = [replace(job, small_pages=True) for job in jobs]
-    with Team(cpus, small_bytes=max(job.memory_bytes for job in jobs)) as team:
-        share = team.huge_share()
-        found = measure_jobs(team, jobs, BRIEF)
-    if share:
-        note = f"{units.percent(share)} of it on huge pages all the same"
-        found = [replace(one, note=f"{one.note}; {note}") for one in found]
+    """Return what scattered and strided loads reach of memory on the smallest pages."""
     patterns = {job.name: job for job in _all_patterns(machine, threads)}
     scattered, strided = (
-        replace(patterns[name], name=f"{name}, {size} pages", small_pages=True)
+        replace(patterns[name], name=f"{name}, {SMALL}", small_pages=True)
         for name in ("DRAM scattered", "DRAM strided")
     )
-    found.append(_random(cpus, scattered))
+    cpus = topology.placement(threads)
+    found = [_random(cpus, scattered)]
     with Team(cpus, small_bytes=strided.memory_bytes) as team:
         found += measure_jobs(team, [strided], BRIEF)
     one_set = [place for job in _same_set(machine) for place in placed(job, threads)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,12 @@ DRAM_MIXES = ("read", "store", "copy", "triad", "update", "store NT", "copy NT",
 CACHE_MIXES = ("read", "store", "update", "copy", "triad", "2:1 in place")
 WALK = "walk"
 """Lines in a small page each, which no prefetcher brings, as of a column of a matrix with long rows."""
+
+SAME_SET = "same set"
+"""Lines that are all in one set of the first cache, as of a column where rows are of a power of two."""
+
+PATTERNS = ("random", "scattered", "strided")
+"""Loads that are not one after the other."""
 
 WALK_LINES = (1024, 2560, 3584, 5120)
 """How many of them: each page needs an entry of the buffers that translate addresses. Processors have 1536,
@@ -46,6 +53,9 @@ RATIOS = {
 
 MOST_STREAMS = 32
 """Of which each has several lines in the first cache yet."""
+
+SMALL = f"{units.binary_bytes(os.sysconf('SC_PAGESIZE'))} pages"
+"""In the name of what was measured on the smallest pages."""
 
 SKEW_BYTES = 64 * 1024  # more than the runner puts between streams
 _MIB = 1 << 20
@@ -144,8 +154,11 @@ def memory_jobs(
     jobs = []
     for mix in dict.fromkeys((*DRAM_MIXES, *mixes)):
         alike = [loop for loop in by_mix.get(mix, ()) if not loop.of_lines]
-        if bytes_each is not None and alike:
-            jobs.append(_dram_job(alike[0], memory, threads, bytes_each))  # memory knows no order
+        if bytes_each is not None:
+            # memory knows no order, but the wider vectors are not always the faster there either
+            for isa in dict.fromkeys(loop.isa for loop in alike):
+                first = next(loop for loop in alike if loop.isa == isa)
+                jobs.append(_dram_job(first, memory, threads, bytes_each))
     for cache, boundary in reversed(list(zip(machine.caches, inner, strict=True))):
         for mix in dict.fromkeys((*CACHE_MIXES, *mixes)):
             alike = [loop for loop in by_mix.get(mix, ()) if "n" not in loop.streams and not loop.of_lines]
@@ -158,6 +171,25 @@ def memory_jobs(
     if WALK in by_mix and len(inner) > 1:
         jobs += _walks(machine, by_mix[WALK][0], inner[1])
     return tuple(jobs)
+
+
+def on_small_pages(machine: Machine, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Return those of the levels that others use too, once more on the smallest pages.
+
+    Prefetchers end at the end of a page, and next to it in memory is what chance put there. Arrays lie on
+    such pages unless someone asks for others.
+    """
+    levels = shared_levels(machine)
+    return tuple(
+        replace(job, name=f"{job.name}, {SMALL}", small_pages=True)
+        for job in jobs
+        if job.boundary is not None and job.boundary.level in levels and not job.small_pages
+    )
+
+
+def small_twins(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return those that :func:`on_small_pages` are of."""
+    return tuple(one for one in ceilings if one.small_pages and one.mix not in (WALK, SAME_SET, *PATTERNS))
 
 
 def _walks(machine: Machine, loop: Loop, boundary: Boundary) -> Iterator[Job]:

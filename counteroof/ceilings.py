@@ -25,8 +25,10 @@ from .ceiling_jobs import (
     loops_of,
     memory_jobs,
     mixes_of,
+    on_small_pages,
     placed,
     roofs,
+    small_twins,
 )
 from .errors import MachineError
 from .machine import clock, sysfs, topology
@@ -118,6 +120,8 @@ def measure(
 ) -> Machine:
     """Return ``machine`` with ceilings for these numbers of threads; those for other numbers are kept.
 
+    Those of memory and shared caches are measured on the smallest pages as well, as ways to memory.
+
     Bandwidths of these ``ratios`` of loads to stores, such as ``2:1``, are measured besides the usual ones.
 
     Raises
@@ -135,6 +139,7 @@ def measure(
     notes = [note for note in machine.notes if not note.startswith(_NOTE)]
     free = sysfs.available_memory(sysfs.Tree(Path("/")))
     ceilings = [one for one in machine.ceilings if one.threads not in counts]
+    small = [one for one in small_twins(machine.access) if one.threads not in counts]
     watch = Watch()
     steps = _Steps(len(counts), progress, watch)
     plans = []
@@ -151,13 +156,24 @@ def measure(
                 room = f"{cache.name} has no room of its own for {_threads(count)}"
                 notes.append(f"{_NOTE}{room}: its roof is not measured")
     for count, memory, compute in plans:
-        found = _measured(placements[count], memory + compute, effort, steps)
-        ceilings += [one for one in found if one.kind == "bandwidth"]
+        jobs = memory + on_small_pages(machine, memory) + compute
+        found = _measured(placements[count], jobs, effort, steps)
+        twins = small_twins(found)
+        small += twins
+        ceilings += [one for one in found if one.kind == "bandwidth" and one not in twins]
         ceilings += roofs([one for one in found if one.kind == "compute"])
     ceilings.sort(key=lambda one: one.threads)
+    small.sort(key=lambda one: one.threads)
     if (said := watch.told()) is not None:
         notes.append(f"{_NOTE}while they were measured, {said}")
-    return replace(machine, ceilings=tuple(ceilings), measured=_now(), notes=tuple(dict.fromkeys(notes)))
+    others = [one for one in machine.access if one not in small_twins(machine.access)]
+    return replace(
+        machine,
+        ceilings=tuple(ceilings),
+        access=(*small, *others),
+        measured=_now(),
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def remeasure(
@@ -169,6 +185,8 @@ def remeasure(
     seconds: float = 0.3,
 ) -> Machine:
     """Return ``machine`` with some of its ceilings measured again, in about ``seconds``.
+
+    Among them are those of :func:`~.ceiling_jobs.small_twins`.
 
     The DRAM roof of a shared host moves by a factor of two within minutes, so it is measured beside the
     kernel.
@@ -189,7 +207,7 @@ def remeasure(
     """
     again = [
         one
-        for one in machine.ceilings
+        for one in (*machine.ceilings, *small_twins(machine.access))
         if (names is None or one.name in names)
         and (level is None or one.level == level)
         and (threads is None or one.threads in threads)
@@ -213,8 +231,11 @@ def remeasure(
     missing = sorted(one.name for one in again if (one.name, one.threads) not in fresh)
     if missing:
         raise MachineError(f"these ceilings cannot be measured on this machine: {', '.join(missing)}")
-    ceilings = tuple(fresh.get((one.name, one.threads), one) for one in machine.ceilings)
-    return replace(machine, ceilings=ceilings)
+    ceilings, access = (
+        tuple(fresh.get((one.name, one.threads), one) for one in kept)
+        for kept in (machine.ceilings, machine.access)
+    )
+    return replace(machine, ceilings=ceilings, access=access)
 
 
 def _made(job: Job, ceiling: Ceiling) -> bool:
@@ -251,10 +272,13 @@ def _jobs(machine: Machine, threads: int, wanted: Iterable[Ceiling], effort: Eff
     mixes = [one.mix for one in machine.ceilings if one.kind == "bandwidth" and one.threads == threads]
     available = loops_of(mixes)
     each = None
+    wanted = tuple(wanted)
     if any(one.level == "dram" for one in wanted):
         free = sysfs.available_memory(sysfs.Tree(Path("/")))
         each = dram_bytes(machine, threads, effort.last_cache_times, free) // threads
-    return [*memory_jobs(machine, threads, each, available, mixes), *compute_jobs(available)]
+    memory = memory_jobs(machine, threads, each, available, mixes)
+    small = on_small_pages(machine, memory) if small_twins(wanted) else ()
+    return [*memory, *small, *compute_jobs(available)]
 
 
 def _measured(
@@ -491,6 +515,7 @@ def ceiling(job: Job, samples: Samples, threads: int) -> Ceiling:
         mix=loop.mix,
         note="; ".join(notes),
         measured=_now(),
+        small_pages=job.small_pages,
     )
 
 

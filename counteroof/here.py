@@ -59,7 +59,8 @@ def for_run(
         return here, here
     # other caches than this machine's: what was found of those does not hold
     notes = tuple(dict.fromkeys((*machine.notes, *here.notes)))
-    return dataclasses.replace(machine, ceilings=here.ceilings, measured=here.measured, notes=notes), here
+    machine = dataclasses.replace(machine, ceilings=here.ceilings, access=here.access, notes=notes)
+    return dataclasses.replace(machine, measured=here.measured), here
 
 
 def with_ceilings(
@@ -111,6 +112,7 @@ def measure(
     ``access`` is with the sweep over sizes and the other ways to memory.
     """
     from . import ceiling_access, ceilings
+    from .ceiling_jobs import small_twins
 
     effort = ceilings.in_seconds(len(set(threads))) if quick else None
     if access:
@@ -125,7 +127,9 @@ def measure(
             found, told = ceiling_access.measured(machine, threads, progress)
         notes = [note for note in machine.notes if not note.startswith(_ACCESS)]
         notes += [f"{_ACCESS}{one}" for one in told]
-        machine = dataclasses.replace(machine, access=found, notes=tuple(notes))
+        machine = dataclasses.replace(
+            machine, access=(*small_twins(machine.access), *found), notes=tuple(notes)
+        )
     return machine
 
 

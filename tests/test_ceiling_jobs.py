@@ -12,6 +12,7 @@ from counteroof.ceiling_jobs import (
     best_of,
     dram_bytes,
     memory_jobs,
+    on_small_pages,
     placed,
     roofs,
     shared_levels,
@@ -200,8 +201,20 @@ def test_caches_are_measured_with_each_vector_that_may_be_the_fastest() -> None:
         ("AVX2", "loads first"),
         ("AVX2", "in turn"),
     ]
-    # memory knows neither order nor width
-    assert [job.loop.isa for job in jobs if job.name == "DRAM copy"] == ["AVX-512"]
+    # memory knows no order
+    assert [(job.loop.isa, job.loop.order) for job in jobs if job.name == "DRAM copy"] == [
+        ("AVX-512", "loads first"),
+        ("AVX2", "loads first"),
+    ]
+
+
+def test_memory_and_shared_caches_are_measured_on_small_pages_as_well() -> None:
+    machine = machine_of((48 << 10, 1), (1 * MIB, 1), (32 * MIB, 8))
+    jobs = memory_jobs(machine, 1, 1 << 28, [loop("AVX2"), *(one for one in loops() if one.mix == "walk")])
+    assert any(job.small_pages for job in jobs)  # walks, which are there once
+    twins = on_small_pages(machine, jobs)
+    assert [job.name.partition(", ")[0] for job in twins] == ["DRAM copy", "L2-L3 copy"]
+    assert all(job.small_pages and job.name.endswith(" pages") for job in twins)
 
 
 def test_walks_are_no_streams_of_other_levels() -> None:

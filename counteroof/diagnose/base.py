@@ -7,10 +7,11 @@ followed, each under the roof of the kernel's own mix of loads and stores and of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from ..ceiling_jobs import shared_levels, small_twins
 from ..count.base import OTHER, WALKS, ArrayTraffic, Count, Measurement
 from ..machine.model import CacheLevel, Ceiling, Machine
 from ..reconcile import LedgerLine, dram_bytes
@@ -300,9 +301,41 @@ class Facts:
             return None
         return total + (demand.read / max(random) if demand.read else 0.0)
 
-    def parts(self, demand: Demand) -> dict[str, float]:
-        """Return the least seconds that each part of the machine needs, where its roof is known."""
+    @cached_property
+    def on_small_pages(self) -> bool:
+        """Whether most of what moves is of arrays that are known to lie on the smallest pages."""
+        moved = {one.name: _moved(one) for one in self.arrays}
+        small = sum(moved[one.name] for one in self.arrays if one.huge_pages is False)
+        return 2 * small > sum(moved.values())
+
+    @cached_property
+    def roofs(self) -> tuple[Ceiling, ...]:
+        """The ceilings for this number of threads, of memory and shared caches on the pages of the arrays.
+
+        Prefetchers stop at the end of a page. Where none was measured on such pages, it is that on huge ones.
+        """
         ceilings = nearest(self.machine.ceilings, self.threads)
+        if not self.on_small_pages:
+            return ceilings
+        small = nearest(small_twins(self.machine.access), self.threads)
+        there = {(one.level, one.mix) for one in small}
+        return (*(one for one in ceilings if (one.level, one.mix) not in there), *small)
+
+    @cached_property
+    def usual_roofs(self) -> tuple[Ceiling, ...]:
+        """The same, of memory and shared caches at their median: what a call usually gets.
+
+        The best sample of a roof that others move is the luck of a moment.
+        """
+        shared = shared_levels(self.machine)
+        return tuple(
+            replace(one, value=one.median) if one.kind == "bandwidth" and one.level in shared else one
+            for one in self.roofs
+        )
+
+    def parts(self, demand: Demand, *, usual: bool = False) -> dict[str, float]:
+        """Return the least, or usual, seconds that each part of the machine needs, if its roof is known."""
+        ceilings = self.usual_roofs if usual else self.roofs
         times = {"compute": demand.compute, "chains": demand.chains}
         if demand.read is not None and demand.write is not None:
             times["dram"] = _memory_seconds(demand, ceilings)
@@ -312,9 +345,9 @@ class Facts:
                 times[level] = moved / max(roofs)
         return {name: time for name, time in times.items() if time}
 
-    def least_seconds(self, demand: Demand) -> float | None:
+    def least_seconds(self, demand: Demand, *, usual: bool = False) -> float | None:
         """Return the least seconds in which the roofs allow a demand, or ``None`` without roofs."""
-        return max(self.parts(demand).values(), default=None)
+        return max(self.parts(demand, usual=usual).values(), default=None)
 
     def gain(self, then: Demand, *, paces: bool = False) -> Gain | None:
         """Return what a changed demand would gain, or ``None`` if nothing that counts.
@@ -330,16 +363,17 @@ class Facts:
             Whether what goes away sets the pace although no roof shows it, as misses that nothing hides do:
             then the time goes with the roof whatever the share.
         """
-        before, after = self.least_seconds(self.demand), self.least_seconds(then)
-        if before is None or after is None:
+        before, after = (self.least_seconds(one, usual=True) for one in (self.demand, then))
+        least = self.least_seconds(then)
+        if before is None or after is None or least is None:
             return None
         factor = before / after
         seconds = self.own_seconds
         if seconds is not None and before < PACED * seconds and not paces and not self.memory_paces:
-            now, later = self.parts(self.demand), self.parts(then)
+            now, later = (self.parts(one, usual=True) for one in (self.demand, then))
             saved = max(now[name] - later.get(name, 0.0) for name in now)
             factor = seconds / max(after, seconds - saved)
-        return self.worth(factor, after)
+        return self.worth(factor, least)
 
     @property
     def memory_paces(self) -> bool:
@@ -357,6 +391,12 @@ class Facts:
         if factor < WORTH:
             return None
         return Gain(factor, self.flops / least_seconds if self.flops else None)
+
+
+def _moved(array: ArrayTraffic) -> int:
+    """Return the bytes of an array that move, from memory or, if none do, from a cache."""
+    touched = (array.touched_read_bytes or 0) + (array.touched_write_bytes or 0)
+    return array.dram_read_bytes + array.dram_write_bytes or touched
 
 
 def nearest(ceilings: Sequence[Ceiling], threads: int) -> tuple[Ceiling, ...]:

@@ -215,12 +215,12 @@ def _in_order(facts: Facts, then: Demand) -> Gain | None:
 
     Where memory sets the pace nothing keeps the kernel from its roof then, however far from it it is now.
     """
-    parts = facts.parts(facts.demand)
-    least = facts.least_seconds(replace(then, chains=None))
+    parts, then = facts.parts(facts.demand), replace(then, chains=None)
+    after, least = facts.least_seconds(then, usual=True), facts.least_seconds(then)
     seconds = facts.own_seconds
-    if seconds is None or least is None or parts.get("compute", 0.0) >= PACED * parts.get("dram", 0.0):
+    if seconds is None or after is None or parts.get("compute", 0.0) >= PACED * parts.get("dram", 0.0):
         return facts.gain(then, paces=True)
-    return facts.worth(seconds / least, least)
+    return facts.worth(seconds / after, least or after)
 
 
 def _in_tiles(facts: Facts, then: Demand, names: list[str]) -> Gain | None:
@@ -231,8 +231,9 @@ def _in_tiles(facts: Facts, then: Demand, names: list[str]) -> Gain | None:
     """
     ordered, walks = _in_order(facts, then), [facts.walk(name) for name in names]
     apart = all(walk is not None and abs(walk) >= 2 * facts.line_bytes for walk in walks)
-    strided = _dram_roof(facts.machine.access, "strided", facts.threads)
-    read = _dram_roof(facts.machine.ceilings, "read", facts.threads)
+    alike = [one for one in facts.machine.access if one.small_pages == facts.on_small_pages]
+    strided = _dram_roof(alike, "strided", facts.threads)
+    read = _dram_roof(facts.usual_roofs, "read", facts.threads)
     if not apart or facts.own_seconds is None:
         return facts.gain(then, paces=True)
     if strided is None or read is None or ordered is None:
@@ -246,7 +247,7 @@ def _in_tiles(facts: Facts, then: Demand, names: list[str]) -> Gain | None:
 def _dram_roof(ceilings: Sequence[Ceiling], mix: str, threads: int) -> float | None:
     """Return the bytes a second of a measured way to memory, ``None`` if it was not."""
     found = [one for one in ceilings if one.level == "dram" and one.mix == mix]
-    return max((one.value for one in nearest(found, threads)), default=None)
+    return max((one.median for one in nearest(found, threads)), default=None)
 
 
 def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> str:

@@ -225,6 +225,8 @@ class Ceiling:
         What a reader must know of the measurement: the working set, a disturbance.
     measured
         When, ISO 8601: a memory roof can move by a factor of two within minutes.
+    small_pages
+        Whether its memory was on the smallest pages; else huge ones were asked for.
     """
 
     name: str
@@ -243,6 +245,7 @@ class Ceiling:
     mix: str = ""
     note: str = ""
     measured: str | None = None
+    small_pages: bool = False
 
     @property
     def special(self) -> bool:
@@ -334,7 +337,7 @@ class Machine:
     """None if they are not known."""
     access: tuple[Ceiling, ...] = ()
     """What other ways to memory reach: random lines, strides, small pages, remote nodes, other numbers of
-    threads. Nothing is held against these."""
+    threads. No dot is held against these; findings hold arrays on small pages against what those reach."""
     stores: Stores = Stores()
     prefetch: Prefetch = Prefetch()
     """Off, whatever the processor does: so that what prefetchers add can be told by switching them on."""

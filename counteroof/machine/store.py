@@ -24,11 +24,12 @@ from .model import CacheLevel, Ceiling, Machine
 
 SCHEMA = "counteroof.machine/2"
 NEVER = "not measured yet"
-MEASUREMENT = 2
+MEASUREMENT = 3
 """Number of what is measured and how, beside the loops; kept ceilings of another number are measured again.
 
 1. With trials of the orders of loads and stores, and walks of 2048 and 4096 lines.
 2. All orders throughout, short samples over the whole time, walks of 2560 and more lines.
+3. Memory and shared caches on the smallest pages as well.
 """
 _LEVELS = ("dram", "l3", "l2", "l1")
 
