@@ -7,7 +7,7 @@ A block ends with the first instruction that may leave the straight line. Nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 import iced_x86 as ix
@@ -163,6 +163,11 @@ class Block:
     """Whether there was a whole instruction where decoding stopped."""
 
 
+def code_of(body: Sequence[Decoded]) -> bytes:
+    """Return the bytes of successive instructions."""
+    return b"".join([decoded.code for decoded in body])
+
+
 Known = tuple[int, tuple[Access, ...], tuple[Step, ...], int, bool, bool]
 """Of an instruction, as in :class:`Decoded`: registers used, accesses, steps, opmask, movable or not; and
 whether it ends a block."""
@@ -177,9 +182,22 @@ class Reader:
         self._info = ix.InstructionInfoFactory()
         self._known: dict[bytes, str | Known] = {}
         self._branches: dict[int, Known] = {}
+        self._rest = Block(0)
+
+    def cut(self, block: Block, count: int) -> list[Decoded]:
+        """Return a block's first ``count`` instructions; the others are kept for the block they begin."""
+        body = block.body
+        start = body[count].instruction.ip
+        self._rest = replace(block, address=start, body=body[count:])
+        return body[:count]
 
     def block(self, address: int) -> Block:
         """Return the block that starts at ``address``."""
+        rest = self._rest
+        if rest.body and rest.address == address:
+            self._rest = Block(0)
+            if self._read(address, rest.next_address - address) == code_of(rest.body):  # type: ignore[operator]
+                return rest
         block = Block(address)
         body, known_by_code = block.body, self._known
         code, start = self._code(address), address

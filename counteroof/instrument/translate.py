@@ -30,6 +30,7 @@ from .decode import (
     Block,
     Decoded,
     Reader,
+    code_of,
     flags_dead_at_entry,
 )
 from .ends import CONDITION, end_block, leave_to
@@ -229,7 +230,7 @@ class Translator:
         """
         while True:
             block = self._reader.block(guest)
-            code = b"".join(decoded.code for decoded in block.body)
+            code = code_of(block.body)
             if not code and block.readable:
                 code = self._cache.read(guest, LONGEST)
             if not code:
@@ -439,7 +440,8 @@ class Translator:
             count += 1
             if checked and _stores(decoded):
                 break
-        return block.body[:count], used
+        body = block.body
+        return (body if count == len(body) else self._reader.cut(block, count)), used
 
     def _count(self, unchanging: Sequence[Decoded], number: int, scratch: int, out: Output) -> None:
         """Add one to the block's counter; the block runs these instructions, but then perhaps others."""
@@ -613,4 +615,4 @@ def _up_to_store(body: Sequence[Decoded]) -> Sequence[Decoded]:
 
 def _code(block: Block, body: Sequence[Decoded], version: Version) -> bytes:
     """Return the code of as many instructions as became part of a translation."""
-    return version[1] if len(body) == len(block.body) else b"".join(decoded.code for decoded in body)
+    return version[1] if len(body) == len(block.body) else code_of(body)
