@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 
 _MANGLED = re.compile(r"(?<![A-Za-z0-9_])_Z[A-Za-z0-9_.$]+")
 
+_PARAMETERS = re.compile(r"\(…?\)( const)?(\[.*\])?$")
+"""How a function ends whose parameters are left out."""
+
 
 def nearest(name: str, names: Sequence[str], count: int = 5) -> list[str]:
     """Return the names most like ``name``: those that contain it, then look-alikes."""
@@ -86,7 +89,7 @@ def shortened(texts: Iterable[str], room: int) -> dict[str, str]:
     """Return for each text one of at most ``room`` characters (no fewer than 8), cut in the middle.
 
     Of a C++ function the arguments of its templates and its parameters go first, for they are the least of
-    its name; what tells two texts apart is in the full one.
+    its name, then what it returns; what tells two texts apart is in the full one.
     """
     return {text: _shortened(text, max(room, 8)) for text in texts}
 
@@ -97,6 +100,10 @@ def _shortened(text: str, room: int) -> str:
     bare = _without_nested(text)
     if bare != text and len(bare) <= room:
         return bare
+    if bare != text and _PARAMETERS.search(bare) and (parts := cxx_parts(text))[0]:
+        bare = bare[len(_without_nested(text[: len(text) - len("".join(parts))])) :]
+        if len(bare) <= room:
+            return bare
     tail = (room - 1) // 3
     return f"{bare[: room - 1 - tail]}…{bare[len(bare) - tail :]}"
 

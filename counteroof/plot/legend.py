@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.path import Path as MarkerShape
 
 
 def draw_head(figure: Figure, shown: Picture, total_height: float) -> None:
@@ -65,7 +66,7 @@ def _handles(shown: Picture, panels: Sequence[Panel]) -> list[Line2D]:
     """Return what the legend shows."""
     from matplotlib.lines import Line2D
 
-    def handle(marker: str, colour: str, words: str, **look: Any) -> Line2D:
+    def handle(marker: str | MarkerShape, colour: str, words: str, **look: Any) -> Line2D:
         return Line2D([], [], **{"marker": marker, "color": colour, "linestyle": "", "label": words, **look})
 
     dots = [dot for panel in panels for dot in panel.dots]
@@ -80,10 +81,18 @@ def _handles(shown: Picture, panels: Sequence[Panel]) -> list[Line2D]:
         handles.append(handle("o", style.LOWER, shown.hollow, **hollow))
     if any(dot.spread for dot in dots):
         words = f"bars: the middle {units.percent(SPREAD)} of the timing samples"
-        handles.append(handle("_", style.LOWER, words, markersize=4))
+        handles.append(handle(_beam(), style.LOWER, words, markersize=9, markerfacecolor="none"))
     if any(panel.before for panel in panels):
         handles.append(handle("", style.LOWER, "dotted: roofs before", linestyle=":"))
     if any(panel.peaks for panel in panels):
         look = {"linestyle": (0, (6, 3)), "linewidth": 1.1}
         handles.append(handle("", style.LOWER, "long dashes: not measured", **look))
     return handles
+
+
+def _beam() -> MarkerShape:
+    """Return an error bar as a marker."""
+    from matplotlib.path import Path as MarkerShape
+
+    ends = [(-0.22, 0.5), (0.22, 0.5), (0, 0.5), (0, -0.5), (-0.22, -0.5), (0.22, -0.5)]
+    return MarkerShape(ends, [MarkerShape.MOVETO, MarkerShape.LINETO] * 3)

@@ -304,27 +304,38 @@ def shortened(name: str) -> str:
 def ceiling_label(*ceilings: Ceiling) -> str:
     """Return the label of a ceiling, or of several in one: names, values, and what they were measured with.
 
-    Words that all names begin with are said once. Of more than four (highest first) only the highest and the
-    lowest are named.
+    Words that all names begin with are said once, and where their ISAs differ each has its own. Of more than
+    four (highest first) only the highest and the lowest are named.
     """
     if len({ceiling.threads for ceiling in ceilings}) > 1:
         return ", ".join(map(ceiling_label, ceilings))
-    if len(ceilings) > _MOST_TOGETHER:
-        both = ceiling_label(ceilings[0], ceilings[-1])
-        together = f"{len(ceilings)} of them, {conditions(*ceilings)}"
-        return both.replace(conditions(ceilings[0], ceilings[-1]), together).replace(", ", " to ", 1)
+    many = len(ceilings) > _MOST_TOGETHER
+    named = (ceilings[0], ceilings[-1]) if many else _with_isa(ceilings)
+    told = f"{len(ceilings)} of them, {conditions(*ceilings)}" if many else conditions(*named)
     common = 0
-    words = [ceiling.name.split() for ceiling in ceilings]
+    words = [ceiling.name.split() for ceiling in named]
     while len(words) > 1 and all(len(one) > common + 1 and one[common] == words[0][common] for one in words):
         common += 1
     names = [" ".join(one[common if index else 0 :]) for index, one in enumerate(words)]
-    values = [_value(ceiling).split(" ") for ceiling in ceilings]
-    if len({unit for _, unit in values}) == 1 and len(ceilings) > 1:
+    values = [_value(ceiling).split(" ") for ceiling in named]
+    if len({unit for _, unit in values}) == 1 and len(named) > 1:
         texts = [f"{name} {number}" for name, (number, _) in zip(names, values, strict=True)]
         texts[-1] += f" {values[-1][1]}"
     else:
         texts = [f"{name}: {' '.join(value)}" for name, value in zip(names, values, strict=True)]
-    return f"{', '.join(texts)} ({conditions(*ceilings)})"
+    return f"{(' to ' if many else ', ').join(texts)} ({told})"
+
+
+def _with_isa(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return the ceilings, each with its ISA in its name if they have different ones."""
+    if len({one.isa for one in ceilings}) == 1:
+        return tuple(ceilings)
+    return tuple(
+        one
+        if one.isa.casefold() in one.name.casefold()
+        else dataclasses.replace(one, name=f"{one.name} {one.isa}")
+        for one in ceilings
+    )
 
 
 def _value(ceiling: Ceiling) -> str:

@@ -39,10 +39,20 @@ _LOOKS = {"total": ("#8c8c8c", ""), "more": ("#d55e00", ""), "less": ("#0173b2",
 def save(
     kernels: Sequence[KernelResult], folder: Path, name: str, formats: Sequence[str]
 ) -> tuple[Path, ...]:
-    """Write the waterfalls of these kernels into ``folder`` in each format and return the files."""
+    """Write the waterfalls of these kernels into ``folder`` in each format and return the files.
+
+    Of more than :data:`MOST` there are several pictures, ``name-1`` and so on.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    shown = [kernel for kernel in kernels if kernel.ledger]
+    count = max(1, math.ceil(len(shown) / MOST))
+    each = math.ceil(len(shown) / count)
+    files: list[Path] = []
     with style.themed():
-        return style.write(draw(kernels), folder, name, formats)
+        for number in range(count):
+            part = shown[number * each : (number + 1) * each]
+            files += style.write(draw(part), folder, name if count == 1 else f"{name}-{number + 1}", formats)
+    return tuple(files)
 
 
 def explained(results: Results) -> tuple[KernelResult, ...]:
@@ -65,7 +75,7 @@ def draw(kernels: Sequence[KernelResult]) -> Figure:
     if not kernels:
         raise BadInput("no kernel has a ledger; bytes are explained by the counter 'instrument'")
     if len(kernels) > MOST:
-        raise BadInput(f"{len(kernels)} ledgers are too many for one picture (at most {MOST}); use --kernel")
+        raise BadInput(f"{len(kernels)} ledgers are too many for one picture (at most {MOST}); choose some")
     columns = 1 if len(kernels) == 1 else 2
     rows = [kernels[at : at + columns] for at in range(0, len(kernels), columns)]
     heights = [_ROW * max(len(steps(kernel.ledger)) for kernel in row) for row in rows]

@@ -113,16 +113,15 @@ def ceiling_text(ceiling: Ceiling, *samples: float) -> str:
 
 
 def conditions(*ceilings: Ceiling) -> str:
-    """Return what ceilings were measured with, as far as it is not in their names and the same for all.
+    """Return what ceilings were measured with, as far as it is not in their names.
 
     That is precision, ISA, FMA or not, threads, and the clock or its range.
     """
     names = " ".join(one.name for one in ceilings).casefold()
-    parts = [
-        next(iter(values))
-        for values in ({one.precision for one in ceilings}, {one.isa for one in ceilings})
-        if len(values) == 1 and (text := next(iter(values))) and text.casefold() not in names
-    ]
+    parts = []
+    for values in ([one.precision for one in ceilings], [one.isa for one in ceilings]):
+        unsaid = [text for text in dict.fromkeys(values) if text and text.casefold() not in names]
+        parts.append(" or ".join(unsaid))
     scalar = all(one.isa == "scalar" for one in ceilings)
     if all(one.fma is False for one in ceilings) and "fma" not in names and not scalar:
         parts.append("without FMA")

@@ -181,6 +181,17 @@ def test_several_ceilings_share_a_label_that_repeats_nothing() -> None:
     )
 
 
+def test_ceilings_of_several_isas_keep_theirs_in_a_shared_label() -> None:
+    slopes = [bandwidth("L1-L2 update", 236), bandwidth("L2-L3 read", 206, isa="AVX2")]
+    assert ceiling_label(*slopes) == (
+        "L1-L2 update AVX-512 236, L2-L3 read AVX2 206 GB/s (1 thread, 4.18 GHz)"
+    )
+    many = [bandwidth(f"DRAM loop {i}", 60 - i, isa="AVX2" if i == 2 else "AVX-512") for i in range(6)]
+    assert ceiling_label(*many) == (
+        "DRAM loop 0 60.0 to 5 55.0 GB/s (6 of them, AVX-512 or AVX2, 1 thread, 4.18 GHz)"
+    )
+
+
 def test_of_many_ceilings_the_highest_and_the_lowest_are_named() -> None:
     many = [bandwidth(f"DRAM loop {i}", 60 - i) for i in range(6)]
     assert ceiling_label(*many) == "DRAM loop 0 60.0 to 5 55.0 GB/s (6 of them, AVX-512, 1 thread, 4.18 GHz)"

@@ -21,6 +21,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path as MarkerShape
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
@@ -671,3 +672,12 @@ def test_roofs_of_the_run_before_are_dotted_and_explained() -> None:
     ((_, slope),) = gids(figure, "before:DRAM copy")
     assert [y / x for x, y in slope.get_xydata()] == pytest.approx([0.7 * 61.9] * 2)
     assert "dotted: roofs before" in [text.get_text() for text in all_texts(figure)]
+
+
+def test_the_legend_shows_an_error_bar_as_one() -> None:
+    figure = roofline.draw(results(result()))
+    (shown,) = [one for one in figure.legends[0].get_lines() if str(one.get_label()).startswith("bars")]
+    shape = shown.get_marker()
+    assert isinstance(shape, MarkerShape)
+    heights = np.asarray(shape.vertices)[:, 1]
+    assert heights.max() - heights.min() > 2 * np.ptp(np.asarray(shape.vertices)[:, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,17 @@ def test_a_declared_total_that_is_not_known_has_no_bar() -> None:
 def test_no_ledger_and_too_many_are_refused_with_what_to_do() -> None:
     with pytest.raises(BadInput, match="no kernel has a ledger"):
         waterfall.draw([explained(ledger=())])
-    with pytest.raises(BadInput, match="use --kernel"):
+    with pytest.raises(BadInput, match="choose some"):
         waterfall.draw([explained(f"k{i}") for i in range(waterfall.MOST + 1)])
+
+
+def test_many_waterfalls_are_several_pictures(tmp_path: Path) -> None:
+    kernels = [explained(f"k{i}") for i in range(2 * waterfall.MOST + 2)]
+    files = waterfall.save(kernels, tmp_path, "w", ("svg",))
+    assert [file.name for file in files] == ["w-1.svg", "w-2.svg", "w-3.svg"]
+    shown = [set(re.findall(r"<!-- (k\d+) -->", file.read_text())) for file in files]
+    assert [len(one) for one in shown] == [17, 17, 16]
+    assert set.union(*shown) == {kernel.name for kernel in kernels}
 
 
 def test_a_waterfall_can_be_drawn_on_axes_that_are_there(tmp_path: Path) -> None:
