@@ -6,7 +6,7 @@ microarchitecture; every property says how it is known and from where.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -302,7 +302,9 @@ def tlbs(identity: Identity, cpuid: Cpuid) -> tuple[Tlb, ...]:
     """Return the data TLBs of a core; none if nothing tells them.
 
     A leaf of CPUID that tells entries and ways is asked first; it does not know of hashes, which are the
-    table's if its geometry is the same. Other leaves are asked last: they do not know every associativity.
+    table's if its geometry is the same. AMD's leaves tell entries, and of ways the order of magnitude: these
+    are the table's if it has as many entries. Other leaves are asked last: they do not know every
+    associativity.
     """
     entry = microarchitecture(identity)
     known = _tlbs_of(entry.tlbs) if entry else ()
@@ -313,7 +315,16 @@ def tlbs(identity: Identity, cpuid: Cpuid) -> tuple[Tlb, ...]:
     if entry is None or entry.tlbs is None:
         return tlb_.by_cpuid(cpuid)
     source = f"{entry.tlbs.known} for {entry.name}"
+    told = tlb_.by_leaves_of_amd(cpuid)
+    if told and _entries(told) != _entries(known):
+        return told
+    if told:
+        source = f"entries by CPUID, ways {source}"
     return tuple(replace(one, source=source) for one in known)
+
+
+def _entries(tlbs: Sequence[Tlb]) -> dict[tuple[int, PageSize], int]:
+    return {(one.level, size): one.entries for one in tlbs for size in one.pages}
 
 
 def _tlbs_of(fact: TlbFact | None) -> tuple[Tlb, ...]:

@@ -26,7 +26,8 @@ _DESCRIPTORS = {
     0xCA: Tlb(2, 512, 4, _SMALL),
 }
 _AMD_WAYS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 16, 0xA: 32, 0xB: 48, 0xC: 64, 0xD: 96, 0xE: 128}
-"""AMD APM volume 3, leaf 8000_0006H; 0FH is fully associative."""
+"""AMD APM volume 3, leaf 8000_0006H: the fewest ways that a code stands for; 0FH is fully associative."""
+_AMD_MAKERS = ("AuthenticAMD", "HygonGenuine")
 
 
 def problem(tlb: Tlb) -> str | None:
@@ -76,12 +77,23 @@ def by_own_leaf(cpuid: Cpuid) -> tuple[Tlb, ...]:
     return _usable(_deterministic(cpuid)) if vendor(cpuid) == "GenuineIntel" else ()
 
 
+def by_leaves_of_amd(cpuid: Cpuid) -> tuple[Tlb, ...]:
+    """Return the data TLBs of an AMD processor that tells them itself: their entries, and ways in outline.
+
+    None of another maker, nor if level 1 is not fully associative, as that of all with these leaves since
+    Zen is: what hypervisors make up (QEMU: 255 entries in one way) is not.
+    """
+    found = by_cpuid(cpuid) if vendor(cpuid) in _AMD_MAKERS else ()
+    first = [one for one in found if one.level == 1]
+    return found if first and all(one.ways == one.entries for one in first) else ()
+
+
 def by_cpuid(cpuid: Cpuid) -> tuple[Tlb, ...]:
     """Return the data TLBs of this processor, level 1 first; none if it does not tell those of level 1."""
     maker = vendor(cpuid)
     if maker == "GenuineIntel":
         found = list(_deterministic(cpuid)) or list(_descriptors(cpuid))
-    elif maker in ("AuthenticAMD", "HygonGenuine"):
+    elif maker in _AMD_MAKERS:
         found = [*_amd(cpuid, 1), *_amd(cpuid, 2)]
     else:
         found = []
@@ -152,4 +164,10 @@ def _amd_geometry(register: int, level: int) -> tuple[int, int] | None:
         return (entries, entries if ways == 0xFF else ways) if entries and ways else None
     entries, code = register >> 16 & 0xFFF, register >> 28
     found = entries if code == 0xF else _AMD_WAYS.get(code)
-    return (entries, found) if entries and found else None
+    if not entries or not found:
+        return None
+    above = (ways for other, ways in _AMD_WAYS.items() if other > code)
+    may_be = range(found, next(above, found + 1))
+    # a code stands for as many ways as up to the next one: of these, that which leaves a power of two of sets
+    whole = (ways for ways in may_be if entries % ways == 0 and (entries // ways).bit_count() == 1)
+    return entries, next(whole, found)

@@ -32,6 +32,45 @@ def test_amd_as_a_zen_3_answers() -> None:
     assert amd(first, second) == [(1, 64, 64, BOTH), (2, 2048, 8, BOTH)]
 
 
+def test_amds_code_of_ways_is_the_number_that_leaves_a_power_of_two_of_sets() -> None:
+    """Zen 4: a code of 8 to 15 ways for 3072 entries, 256 sets of 12."""
+    first, second = (0xFF48FF48, 0xFF48FF48, 0, 0), (0x5C002200, 0x6C004200, 0, 0)
+    assert amd(first, second) == [(1, 72, 72, BOTH), (2, 3072, 12, BOTH)]
+    assert amd(first, (0, 0x8C004200, 0, 0))[1] == (2, 3072, 24, ("4 KiB",))
+    assert amd(first, (0, 0x63E84200, 0, 0))[1] == (2, 1000, 8, ("4 KiB",))  # none does
+
+
+def zen_4(first: int, second: int) -> tuple[tlb.Tlb, ...]:
+    """Return the TLBs of a Zen 4 that answers with these registers, EBX of the two leaves."""
+    leaves = {
+        (0, 0): AMD,
+        (0x8000_0000, 0): (0x8000_0021, 0, 0, 0),
+        (0x8000_0005, 0): (first, first, 0, 0),
+        (0x8000_0006, 0): (second, second, 0, 0),
+    }
+    return policy.tlbs(Identity("AuthenticAMD", 0x19, 0x11), trees.answers(leaves))
+
+
+def test_amds_leaves_tell_entries_and_the_table_ways() -> None:
+    assert tlb.text(zen_4(0xFF48FF40, 0x6C004200)) == (
+        "L1 72 entries 72-way 4 KiB and 2 MiB, L2 3072 entries 24-way 4 KiB and 2 MiB"
+    )
+    assert {one.source for one in zen_4(0xFF48FF40, 0x6C004200)} == {
+        "entries by CPUID, ways published for Zen 4"
+    }
+    other = zen_4(0xFF48FF40, 0x68004200)
+    assert [(one.entries, one.ways, one.source) for one in other] == [(72, 72, "CPUID"), (2048, 8, "CPUID")]
+
+
+def test_tlbs_that_a_hypervisor_makes_up_are_not_believed() -> None:
+    """As QEMU answers, unless it is told to pass on what the host has."""
+    found = zen_4(0x01FF_01FF, 0x4200_4200)
+    assert [(one.entries, one.ways, one.source) for one in found] == [
+        (72, 72, "published for Zen 4"),
+        (3072, 24, "published for Zen 4"),
+    ]
+
+
 def test_amd_with_different_tlbs_for_the_sizes_or_none() -> None:
     first, second = (0xFF20FF20, 0x0440_0440, 0, 0), (0x0000_2200, 0xF100_4200, 0, 0)
     assert amd(first, second) == [(1, 64, 4, ("4 KiB",)), (1, 32, 32, ("2 MiB",)), (2, 256, 256, ("4 KiB",))]
