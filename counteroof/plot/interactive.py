@@ -25,8 +25,6 @@ ENDINGS = {"vega-lite": "vl.json", "vega": "vg.json", "html": "html"}
 
 _EXTRA = "pip install 'counteroof[interactive]'"
 
-_WIDTH = 720
-
 
 def save(results: Results, folder: Path, name: str, formats: Sequence[str]) -> tuple[Path, ...]:
     """Write the roofline into ``folder`` in some of the formats, and return the files.
@@ -148,7 +146,7 @@ def _chart(results: Results) -> altair.LayerChart:
     found: altair.LayerChart = (
         alt.layer(lines.add_params(zoom), *others, *below, points.add_params(pick), above)
         .add_params(*_switches(alt, [panel.title for panel in shown.panels]))
-        .properties(width=_WIDTH, height=rows.HEIGHT, title=heading)
+        .properties(width=rows.WIDTH, height=rows.HEIGHT, title=heading)
         .configure_view(strokeWidth=0)
     )
     return found
@@ -177,6 +175,12 @@ _ROOF_SHOWN = f"{_HERE} && (datum.level === '' || {_LEVEL_SHOWN}) && (datum.roof
 _APART = f"datum.level === '{rows.NO_TRAFFIC}'"
 
 
+_SEVERAL = f"({' + '.join(f'show_{level}' for level in rows.LEVELS)}) > 1"
+"""Whether the dots of more than one boundary are shown, so that each has its boundary's colour around it."""
+
+_SHAPES = {"o": "circle", "D": "diamond", "s": "square", "^": "triangle-up"}
+
+
 def _looks(alt: Any, data: rows.Rows, pick: Any) -> dict[str, Any]:
     """Return the encodings that layers share."""
 
@@ -186,10 +190,17 @@ def _looks(alt: Any, data: rows.Rows, pick: Any) -> dict[str, Any]:
     def axis(title: str) -> Any:
         return alt.Axis(title=title, format="~g", grid=True, gridOpacity=0.4)
 
+    there = {row["bound"] for row in data.dots}
     bounds = [style.BOUNDS[bound] for bound in ("dram", "l3", "compute", None)]
+    bounds = [look for look in bounds if look.words in there or not there]
     words = [look.words for look in bounds]
-    shapes = ["circle", "diamond", "square", "triangle-up"]
+    shapes = [_SHAPES[look.marker] for look in bounds]
     no_title = alt.Legend(title=None)
+    levels = [*rows.LEVELS.values()]
+    slopes = [style.slope(level) for level in rows.LEVELS]
+    of_levels = alt.Legend(
+        title="bytes across", values=levels, symbolType="stroke", symbolStrokeWidth=2.4, symbolSize=160
+    )
     return {
         "x": alt.X("intensity:Q", scale=scale(data.x_limits), axis=axis("FLOP per byte")),
         "y": alt.Y("gflops:Q", scale=scale(data.y_limits), axis=axis("GFLOP/s")),
@@ -199,21 +210,22 @@ def _looks(alt: Any, data: rows.Rows, pick: Any) -> dict[str, Any]:
             legend=no_title,
         ),
         "shape": alt.Shape("bound:N", scale=alt.Scale(domain=words, range=shapes), legend=no_title),
+        "level": alt.Stroke(
+            "level:N",
+            scale=alt.Scale(domain=["", rows.NO_TRAFFIC, *levels], range=[style.ROOF, style.LEADER, *slopes]),
+            legend=of_levels,
+        ),
         "opacity": alt.condition(pick, alt.value(1.0), alt.value(0.15)),
     }
 
 
 def _roof_layers(alt: Any, data: rows.Rows, looks: dict[str, Any]) -> Iterator[Any]:
-    """Return the ceilings, and the labels of compute ceilings.
+    """Return the ceilings and their labels.
 
     A compute ceiling begins where it meets the highest bandwidth that is shown.
     """
     x, y = looks["x"], looks["y"]
     ridge = ", ".join(f"show_{level} ? datum.ridge_{level} : {rows.FAR}" for level in rows.LEVELS)
-    levels = alt.Scale(
-        domain=["", *rows.LEVELS.values()],
-        range=[style.ROOF, *(style.slope(level) for level in rows.LEVELS)],
-    )
     of_roofs = alt.Chart(alt.InlineData(values=list(data.roofs))).transform_filter(_ROOF_SHOWN)
     yield (
         of_roofs.transform_calculate(
@@ -226,14 +238,21 @@ def _roof_layers(alt: Any, data: rows.Rows, looks: dict[str, Any]) -> Iterator[A
             detail="name:N",
             order="step:O",
             strokeWidth=alt.condition("datum.roof", alt.value(2.2), alt.value(0.9)),
-            stroke=alt.Stroke("level:N", scale=levels, legend=None),
+            stroke=looks["level"],
             tooltip=[alt.Tooltip("text:N", title="ceiling"), alt.Tooltip("source:N", title="measured")],
         )
     )
+    slopes = of_roofs.transform_filter("datum.labelled && datum.level !== ''")
+    for angle in {row["angle"] for row in data.roofs if "angle" in row}:
+        yield (
+            slopes.mark_text(align="left", dy=-6, fontSize=10, angle=angle % 360, clip=True)
+            .encode(x="at:Q", y="at_gflops:Q", text="text:N", stroke=alt.value(None))
+            .encode(color=alt.value(style.ROOF))
+        )
     yield (
-        of_roofs.transform_filter("datum.labelled")
+        of_roofs.transform_filter("datum.labelled && datum.level === ''")
         .mark_text(align="right", dy=-6, fontSize=10, color=style.ROOF, clip=True)
-        .encode(x=alt.value(_WIDTH - 60), y=y, text="text:N")
+        .encode(x=alt.value(rows.WIDTH - 60), y=y, text="text:N")
     )
 
 
@@ -268,14 +287,22 @@ def _dot_layers(alt: Any, data: rows.Rows, looks: dict[str, Any], pick: Any) -> 
     table = alt.LookupData(data=alt.InlineData(values=list(data.tips)), key="key", fields=known)
     points = (
         of_dots.transform_lookup(lookup="key", from_=table)
-        .mark_point(clip=True, size=70, filled=True, stroke="white", strokeWidth=0.6)
-        .encode(**place, **plain, shape=looks["shape"], tooltip=_tooltips(alt, known))
+        .mark_point(clip=True, size=70, filled=True, strokeWidth=0.6)
+        .encode(
+            **place,
+            **plain,
+            shape=looks["shape"],
+            stroke=alt.condition(_SEVERAL, looks["level"], alt.value("white")),
+            strokeWidth=alt.condition(_SEVERAL, alt.value(2.4), alt.value(0.6)),
+            tooltip=_tooltips(alt, known),
+        )
     )
     picked = (
         of_dots.transform_filter("length(data('pick_store')) > 0")
         .transform_filter(pick)
+        .transform_calculate(words="datum.outermost || !show_dram ? datum.kernel : datum.level")
         .mark_text(align="left", dx=8, dy=-6, fontSize=12, clip=True)
-        .encode(**place, text="kernel:N")
+        .encode(**place, text="words:N")
     )
     return below, points, picked
 

@@ -17,8 +17,11 @@ from ..roofline import comparable
 from . import style, views
 from .panels import Level, Panel, ceiling_label
 
-HEIGHT = 460
+WIDTH, HEIGHT = 720, 460
 """Pixels of the picture."""
+
+_APART = 14
+"""Pixels between the lines of two labels."""
 
 LEVELS: dict[Level, str] = {"l1": "L1", "l2": "L2", "l3": "L3", "dram": "DRAM"}
 
@@ -56,7 +59,7 @@ def rows(shown: Sequence[Panel], results: Results) -> Rows:
             row["intensity"] = x_limits[1] / 1.15
     for row in roofs:
         _clip(row, x_limits)
-    _choose_labels(roofs, y_limits)
+    _choose_labels(roofs, x_limits, y_limits)
     tips = tuple(_tips(results.kernels[dot.key], dot.key, results) for panel in shown for dot in panel.dots)
     return Rows(tuple(dots), tips, tuple(roofs), x_limits, y_limits)
 
@@ -176,17 +179,34 @@ def _clip(row: Row, x_limits: tuple[float, float]) -> None:
         row["gflops"] = row["intensity"] * slope
 
 
-def _choose_labels(roofs: Sequence[Row], y_limits: tuple[float, float]) -> None:
-    """Mark the compute ceilings that are labelled: those far enough from one that is."""
-    taken: dict[str, list[float]] = {}
-    for row in roofs:
+def _choose_labels(
+    roofs: Sequence[Row], x_limits: tuple[float, float], y_limits: tuple[float, float]
+) -> None:
+    """Mark the ceilings that are labelled: those that have room above their line.
+
+    Of bandwidths these are roofs; a label of theirs begins at ``at`` and lies along its line.
+    """
+    x_pixels, y_pixels = (
+        size / math.log(high / low) for size, (low, high) in ((WIDTH, x_limits), (HEIGHT, y_limits))
+    )
+    angle = math.atan2(y_pixels, x_pixels)
+    taken: dict[tuple[str, bool], list[float]] = {}
+    # the highest first, those of bandwidths by how far the lines lie apart
+    for row in sorted(roofs, key=lambda row: -row["gflops"] / (row["intensity"] if row["level"] else 1)):
         row["labelled"] = False
-        if row["level"] == "" and row["step"] == 0:
-            share = math.log(row["gflops"] / y_limits[0]) / math.log(y_limits[1] / y_limits[0])
-            places = taken.setdefault(row["panel"], [])
-            if all(abs(share - other) * HEIGHT > 14 for other in places):
-                places.append(share)
-                row["labelled"] = True
+        if row["step"] or (row["level"] and not row["roof"]):
+            continue
+        if row["level"]:
+            bandwidth = row["gflops"] / row["intensity"]
+            line = math.log(bandwidth) * y_pixels * math.cos(angle)
+            start = max(x_limits[0], y_limits[0] / bandwidth) * math.exp(12 / x_pixels)
+            row |= {"at": start, "at_gflops": start * bandwidth, "angle": -math.degrees(angle)}
+        else:
+            line = math.log(row["gflops"]) * y_pixels
+        lines = taken.setdefault((row["panel"], bool(row["level"])), [])
+        row["labelled"] = all(other - line > _APART for other in lines)
+        if row["labelled"] or row["level"]:
+            lines.append(line)
 
 
 def _limits(dots: Sequence[Row], roofs: Sequence[Row]) -> tuple[tuple[float, float], tuple[float, float]]:

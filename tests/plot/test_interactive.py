@@ -78,6 +78,27 @@ def test_a_ceiling_has_its_ends_and_says_what_it_is() -> None:
     assert flat["text"] == "f64 AVX-512 FMA: 136 GFLOP/s (1 thread, 4.18 GHz)"
 
 
+def test_a_bandwidth_has_a_label_along_its_line_where_no_other_roof_passes() -> None:
+    data = found(whole(everywhere()))
+    labelled = [row for row in data.roofs if row["labelled"] and row["level"]]
+    # that of 170 GB/s is close below that of 200
+    names = {row["name"].partition(",")[0] for row in labelled}
+    assert names == {"core-L1 triad", "DRAM copy", "L2-L3 read"}
+    for row in labelled:
+        assert row["at_gflops"] / row["at"] == pytest.approx(row["gflops"] / row["intensity"])
+        assert data.x_limits[0] < row["at"] < data.x_limits[1]
+        assert -90 < row["angle"] < 0
+
+
+def test_only_what_occurs_is_in_the_legend() -> None:
+    (legend,) = {
+        tuple(layer["encoding"]["shape"]["scale"]["domain"])
+        for layer in interactive.spec(whole(everywhere()))["layer"]
+        if "shape" in layer["encoding"]
+    }
+    assert legend == ("bound by DRAM",)
+
+
 def test_the_specification_can_be_zoomed_picked_searched_and_switched() -> None:
     spec = interactive.spec(whole())
     names = {one["name"]: one for one in spec["params"]}

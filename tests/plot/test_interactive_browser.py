@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from counteroof.plot import interactive
+from counteroof.plot import interactive, style
 
 from ..browser import Browser, needs_browser
 from ..factories import result, results
@@ -41,6 +41,26 @@ const found = [];
 })(view.scenegraph().root);
 return found.sort();
 """
+
+
+STROKES = """
+const found = {};
+(function walk(item) {
+  if (item.items) item.items.forEach(walk);
+  else if (item.datum && item.shape !== undefined && item.tooltip) found[item.datum.level] = item.stroke;
+})(view.scenegraph().root);
+return found;
+"""
+
+
+def test_dots_of_several_boundaries_are_told_apart_by_what_is_around_them(
+    browser: Browser, tmp_path: Path
+) -> None:
+    shown(browser, tmp_path, whole(everywhere("triad")))
+    assert browser.run(STROKES) == {"DRAM": "white"}
+    set_signal(browser, "show_l1", True)
+    assert browser.run(STROKES) == {"DRAM": style.slope("dram"), "L1": style.slope("l1")}
+    assert browser.complaints == []
 
 
 def test_it_draws_offline_and_heeds_switches_and_search(browser: Browser, tmp_path: Path) -> None:
