@@ -24,6 +24,7 @@ from counteroof.diagnose import (
     threads,
 )
 from counteroof.diagnose.base import Facts, Shape, Size
+from counteroof.diagnose.peaks import arithmetic_seconds
 from counteroof.formula import Formula
 from counteroof.machine.model import Capacity, Policy
 from counteroof.reconcile import dram_bytes, ledger
@@ -283,7 +284,7 @@ def test_an_index_makes_lines_come_for_parts_of_them() -> None:
     assert "sort or bucket the indices" in one.try_
 
 
-@pytest.mark.parametrize(("share", "rule"), [(0.9, "scattered access"), (0.1, "strided access")])
+@pytest.mark.parametrize(("share", "rule"), [(0.9, "scattered access"), (0.1, "fetched again: capacity")])
 def test_where_distances_are_known_they_tell_what_an_index_leads_to(share: float, rule: str) -> None:
     strides = (StrideShare("table", 8, 8, True, 1 - share), StrideShare("table", None, None, False, share))
     counted = measurement(2 * N, (again("table", 8 * N, 5), read("index", 4 * N)), strides=strides)
@@ -392,9 +393,9 @@ def test_lines_that_stay_in_l2_cost_what_a_walk_over_as_many_pages_does() -> Non
     # 4 M lines in 50 ms; an eighth of them is fetched first, the others take 2 ns
     lines = 4096 * 4096
     one = only(paged(1024, 16, seconds=0.05), "fetched again: conflict")
-    assert one.gain == pytest.approx(0.05 / (7 / 8 * lines / 4 * 2e-9))
+    assert one.gain == pytest.approx(0.05 / (0.05 / 8 + 7 / 8 * lines / 4 * 2e-9))
     few = only(paged(4096, 16), "fetched again: conflict")
-    assert few.gain == pytest.approx(0.5 / (7 / 8 * lines * 6e-9))
+    assert few.gain == pytest.approx(0.5 / (0.5 / 8 + 7 / 8 * lines * 6e-9))
 
 
 def test_lines_that_stay_in_l1_cost_their_first_fetch_and_then_the_arithmetic() -> None:
@@ -416,8 +417,11 @@ def test_columns_that_fit_l1_stay_there_once_they_are_spread() -> None:
 
 
 def test_without_measured_walks_lines_of_l2_cost_nothing_beside_the_rest() -> None:
-    one = only(replace(paged(4096, 16), machine=MACHINE), "fetched again: conflict")
-    assert one.gain == pytest.approx(8)
+    # those of memory take longest at their roof
+    found = replace(paged(4096, 16), machine=MACHINE)
+    one = only(found, "fetched again: conflict")
+    rest = 8 * 4096 * 4096 / 40e9
+    assert one.gain == pytest.approx(0.5 / (0.5 / 8 + 7 / 8 * rest))
 
 
 def test_walks_without_a_number_of_lines_are_no_measure() -> None:
@@ -947,14 +951,15 @@ STACK = (
         (20, 0, "fma", "it is above f64 scalar FMA (16", "AVX-512 instructions"),
         (15, 0, "fma", "it is about at f64 scalar FMA (16", "AVX-512 instructions"),
         (20, 512, "add", "below f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),
-        (100, 512, "add", "below f64 AVX-512 FMA (128", "fused multiply-adds"),
+        (100, 512, "mul add", "below f64 AVX-512 FMA (128", "fused multiply-adds"),
         (100, 512, "fma", "it is above f64 AVX-512 ADD+MUL 1:1 (64", "fewer other instructions"),
     ],
 )
 def test_the_ceiling_that_is_not_reached_names_what_is_missing(
     gigaflops: float, width: int, op: str, message: str, missing: str
 ) -> None:
-    by = (FlopClass("f64", width, op, 10**9),)
+    ops = op.split()
+    by = tuple(FlopClass("f64", width, one, 10**9 // len(ops)) for one in ops)
     counted = measurement(10**9, (replace(read("a", 64), dram_read_bytes=0),), flops_by=by)
     seconds = 1 / gigaflops
     placed = place(Observation(seconds, 10**9, 0, "f64"), STACK)
@@ -1129,3 +1134,96 @@ def test_whatever_is_known_findings_are_whole(seed: int) -> None:
         assert one.severity in ("cost", "doubt", "note", "claim")
         assert one.gain is None or one.gain >= 1.03
     jsonio.to_json(found)
+
+
+# Units of their own for additions
+
+BESIDE = (
+    compute("f64 AVX-512 FMA+ADD 1:1", 90, "f64", mix="FMA+ADD 1:1"),
+    compute("f64 AVX-512 FMA", 60, "f64", mix="FMA"),
+    compute("f64 AVX-512 ADD+MUL 1:1", 60, "f64", mix="ADD+MUL 1:1", fma=False),
+    compute("f64 AVX2 FMA+ADD 1:1", 80, "f64", "AVX2", mix="FMA+ADD 1:1"),
+    compute("f64 scalar FMA+ADD 1:1", 24, "f64", "scalar", mix="FMA+ADD 1:1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("classes", "rate"),
+    [
+        # nothing runs beside fused multiply-adds
+        ({"fma": 1.0}, 60),
+        ({"fma": 2 / 3, "add": 1 / 3}, 90),
+        # a multiplication takes the place of a fused multiply-add
+        ({"mul": 1.0}, 30),
+        ({"mul": 0.5, "add": 0.5}, 60),
+        ({"add": 1.0}, 60),
+    ],
+)
+def test_additions_run_beside_fused_multiply_adds_where_they_have_units_of_their_own(
+    classes: dict[str, float], rate: float
+) -> None:
+    by = [FlopClass("f64", 512, op, round(9e9 * share)) for op, share in classes.items()]
+    assert arithmetic_seconds(by, BESIDE, 1) == pytest.approx(9e9 / (rate * 1e9))
+
+
+def test_narrower_fused_multiply_adds_are_the_same_part_of_their_roof() -> None:
+    assert arithmetic_seconds([FlopClass("f64", 256, "fma", 10**9)], BESIDE, 1) == pytest.approx(
+        1e9 / (80e9 * 60 / 90)
+    )
+    # without units of their own each operation has its roof, and they take turns
+    both = [FlopClass("f64", 512, "fma", 10**9), FlopClass("f64", 512, "add", 10**9)]
+    assert arithmetic_seconds(both, CEILINGS, 1) == pytest.approx(1e9 / 128e9 + 1e9 / 64e9)
+
+
+def in_cache(by: tuple[FlopClass, ...], seconds: float, ceilings: Any = BESIDE) -> Facts:
+    """Return the facts of a kernel of so much arithmetic and hardly any bytes."""
+    total = sum(one.flops for one in by)
+    counted = measurement(total, (replace(read("a", 64), dram_read_bytes=0),), flops_by=by)
+    placed = place(Observation(seconds, total, 0, "f64"), ceilings)
+    machine = factories.machine(ceilings)
+    return facts(counted=counted, seconds=seconds, placement=placed, machine=machine)
+
+
+def test_a_kernel_at_the_roof_of_fused_multiply_adds_is_fine_and_misses_nothing() -> None:
+    found = in_cache((FlopClass("f64", 512, "fma", 6 * 10**9),), 0.102)
+    assert rules(found) == [fine.FINE_RULE]
+    # as far from it as arithmetic on single numbers is, it is no wonder
+    scalar = in_cache((FlopClass("f64", 0, "fma", 16 * 10**8),), 0.12)
+    assert only(scalar, "not vectorised").gain == pytest.approx(60 / 16, rel=0.2)
+
+
+def test_operations_that_could_be_fused_are_half_as_many_where_the_roof_is_as_high() -> None:
+    by = (FlopClass("f64", 512, "mul", 3 * 10**9), FlopClass("f64", 512, "add", 3 * 10**9))
+    one = only(in_cache(by, 0.17), "no fused multiply-add")
+    assert one.gain == pytest.approx(0.17 / 0.1)
+    assert only(in_cache(by, 0.2), "no fused multiply-add").gain == pytest.approx(2)
+
+
+def test_multiplications_alone_are_not_told_to_be_fused() -> None:
+    found = in_cache((FlopClass("f64", 512, "mul", 10**9),), 0.06)
+    (one,) = [one for one in findings(found) if one.rule == stacked.BETWEEN]
+    assert "fused" not in one.try_
+
+
+# Passes and indices
+
+
+def test_passes_over_an_array_in_order_are_no_walk_across_its_lines() -> None:
+    strides = (StrideShare("a", 64, 64, True, 1.0, N),)
+    counted = measurement(2 * N, (again("a", 8 * N, 5),), strides=strides)
+    found = facts(counted=counted, shapes=(Shape("a", "f64", 8, (N,), ("n",)),))
+    assert [one.rule for one in findings(found) if one.severity == "cost"] == ["fetched again: capacity"]
+
+
+def test_lines_that_an_index_asks_for_in_parts_are_told_of_once() -> None:
+    shapes = (Shape("table", "f64", 8, (N,), ("n",)), Shape("index", "i32", 4, (N,), ("n",)))
+    table = replace(again("table", 8 * N, 5), unused_bytes=3 * N)
+    assert rules(facts(table, read("index", 4 * N), shapes=shapes)) == ["scattered access"]
+
+
+def test_a_kernel_at_what_its_roof_usually_gives_is_fine() -> None:
+    moved = bandwidth("DRAM read", 40, mix="read")
+    machine = factories.machine((replace(moved, median=0.8 * moved.value), *CEILINGS[1:]))
+    found = facts(read("a", 32 * N), machine=machine, seconds=32 * N / 40e9 / 0.65)
+    assert rules(found) == [fine.FINE_RULE]
+    assert "and 65 % of its time" in only(found, fine.FINE_RULE).message

@@ -238,6 +238,11 @@ class Facts:
         found = [one for one in strides if one.array == name and one.share >= WALKED and not one.contiguous]
         return found[0].stride if found else None
 
+    def in_order(self, name: str) -> bool:
+        """Return whether most accesses to an array are known to leave nothing out, as in passes over it."""
+        strides = () if self.traffic is None else self.traffic.strides
+        return sum(one.share for one in strides if one.array == name and one.contiguous) >= WALKED
+
     def causes(self, *causes: str) -> dict[str | None, int]:
         """Return the bytes of these lines of the ledger, by array."""
         found: dict[str | None, int] = {}

@@ -48,6 +48,7 @@ def nothing_found(facts: Facts, costs: Iterable[Finding] = ()) -> Finding | None
         return None  # without traffic by array most rules had nothing to look at
     slowest = max(parts, key=lambda name: parts[name])
     share = min(parts[slowest] / seconds, 1.0)
+    usual = max(facts.parts(facts.demand, usual=True).values(), default=0.0) / seconds
     evidence: dict[str, float | int | str] = {f"least seconds of {slowest}": parts[slowest]}
     said = f"{units.percent(share)} of its time is what {_NAMES[slowest]}"
     gains = [one.gain for one in costs]
@@ -56,7 +57,7 @@ def nothing_found(facts: Facts, costs: Iterable[Finding] = ()) -> Finding | None
         if len(known) < len(gains) or share * max(known) >= PACED:
             return None
         found = f"what was found gains up to {units.ratio(max(known))} times, which is not all"
-    elif share >= FINE:
+    elif max(share, usual) >= FINE:
         return Finding(
             FINE_RULE, "note", f"fine: nothing that costs time was found, and {said}", "", evidence=evidence
         )
@@ -100,14 +101,18 @@ def _suspects(seconds: float, rate: float | None, misses: float | None) -> Itera
         )
     if rate is not None and rate < IDLE:
         if misses is None or misses >= PACED * seconds:
+            unless = ""
+            if misses is None:
+                unless = ", unless for locked instructions (atomics) or branches that are guessed wrong"
             yield (
-                "it waits, likely for lines: longer runs in order, which prefetchers follow, more loads that "
-                "do not depend on each other, prefetch instructions, huge pages"
+                f"it waits, likely for lines{unless}: longer runs in order, which prefetchers follow, more "
+                "loads that do not depend on each other, prefetch instructions, huge pages"
             )
         else:
             yield (
-                "it waits, and not for lines: branches that are guessed wrong and loads right after a store "
-                "to the same place are not counted here (perf stat -d, where there are counters)"
+                "it waits, and not for lines: branches that are guessed wrong, locked instructions (atomics) "
+                "and loads right after a store to the same place are not counted here (perf stat -d, where "
+                "there are counters)"
             )
     yield "look at single lines (--detail lines)"
     yield "see what else ran on the machine"

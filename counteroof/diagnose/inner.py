@@ -9,7 +9,7 @@ from .. import units
 from . import tiles
 from .across import COMES, Across, across, along, least_seconds
 from .base import PACED, Demand, Facts, Finding, Gain, Shape, nearest
-from .memory import CONFLICT, SCATTERED, STRIDED, again_by_rule, cost, indexed
+from .memory import CONFLICT, SCATTERED, STRIDED, again_by_rule, asked_bytes, cost, indexed
 
 CACHE_TRAFFIC = "fetched again from the next cache"
 
@@ -100,11 +100,12 @@ def _order(facts: Facts, found: Across) -> str:
 
 def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
     names, line = ", ".join(found.names), facts.line_bytes
+    asked = asked_bytes(facts, names, found.times)
     return cost(
         STRIDED,
         f"{names} is walked across its lines, most accesses {found.stride} B from the one before: "
         f"{units.count(found.accesses)} of them ask {facts.caches[1].name} or what is below it for a line, "
-        f"{found.times:.1f} times for each line, for {line / found.times:.0f} of its {line} B",
+        f"{found.times:.1f} times for each line, for {asked} of its {line} B",
         _order(facts, found) + tiles.advice(facts, STRIDED, list(found.names), found.times, held=0),
         gain,
         {
@@ -119,21 +120,21 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     """Return the gain of lines that stay in a cache but for their first fetch.
 
     The first fetches cost what each costs now: they are columns of their own, and those that find all their
-    lines in L1 come after them, at the pace of the arithmetic. In L2 a line costs what it does in a walk over
-    as many pages, if that was measured, and what takes longer sets the pace.
+    lines come after them, in L1 at the pace of the arithmetic, in L2 at that of a walk over as many pages, if
+    that was measured.
     """
     least = facts.least_seconds(then)
     walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     if facts.own_seconds is None or least is None:
         return facts.gain(then, paces=True)
     first, others = facts.own_seconds * touched / moved, 1 - touched / moved
-    if number == 0:
-        parts = facts.parts(then)
-        first += others * max(parts.get("compute", 0.0), parts.get("chains", 0.0))
-    rest = others * least
-    if number and walks:
-        rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
-    after = max(least, first, rest)
+    parts = facts.parts(then)
+    rest = others * max(parts.get("compute", 0.0), parts.get("chains", 0.0))
+    if number:
+        rest = max(rest, others * least)
+        if walks:
+            rest = max(rest, others * moved / tiles.walk(walks, tiles.column(shape)))
+    after = max(least, first + rest)
     return facts.worth(facts.own_seconds / after, after)
 
 

@@ -77,6 +77,9 @@ def partly_used_lines(facts: Facts) -> Iterator[Finding]:
     if demand.read is None or demand.write is None:
         return
     for array in facts.arrays:
+        shape = facts.shape(array.name)
+        if shape is not None and indexed(facts, shape):
+            continue  # what an index asks for has rules of its own
         unused = _unused(facts, array)
         wasted = unused * (array.dram_read_bytes + array.dram_write_bytes)
         if unused < WASTE or wasted < PART * (demand.read + demand.write):
@@ -258,7 +261,7 @@ def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> 
         apart = "" if stride is None else f", most accesses {abs(stride)} B from the one before"
         return (
             f"{names} is walked across its lines{apart}, and each of them comes {fetched}, "
-            f"for {line / times:.0f} of its {line} B"
+            f"for {asked_bytes(facts, names, times)} of its {line} B"
         )
     if rule == SCATTERED:
         size = max((shape.element_bytes for shape in facts.shapes if shape.name == arrays[0].name), default=1)
@@ -273,6 +276,12 @@ def _said(facts: Facts, rule: str, arrays: list[ArrayTraffic], times: float) -> 
         f"between two uses of a line of {names} more than the {units.binary_bytes(facts.last_bytes)} of "
         f"cache pass; each comes {fetched}"
     )
+
+
+def asked_bytes(facts: Facts, names: str, times: float) -> str:
+    """Return the bytes of a line that a walk asks for each time that it comes: an element at least."""
+    smallest = min((one.element_bytes for one in facts.shapes if one.name in names.split(", ")), default=1)
+    return f"{max(facts.line_bytes / times, smallest):.0f}"
 
 
 def _again(facts: Facts, array: ArrayTraffic) -> int:
@@ -295,7 +304,7 @@ def _reason(facts: Facts, array: ArrayTraffic) -> str:
     again = array.read_again_bytes
     if shape is not None and conflict > again / 2 and tiles.meets(facts, shape):
         return CONFLICT
-    if shape is not None and shape.element_bytes < facts.line_bytes / 2:
+    if shape is not None and shape.element_bytes < facts.line_bytes / 2 and not facts.in_order(array.name):
         elements = facts.line_bytes / shape.element_bytes
         stride = facts.walk(array.name)
         # at a distance that is known, a cache may keep some lines until their next element

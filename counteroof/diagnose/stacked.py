@@ -31,6 +31,9 @@ def between(facts: Facts) -> Iterator[Finding]:
     above = next((one for one in ceilings if one.value * NEAR > placed.flops_per_second), None)
     if above is None:
         return
+    missing = _missing(facts, above)
+    if missing is None:
+        return
     below = [
         one for one in ceilings if one.value < above.value and one.value * NEAR <= placed.flops_per_second
     ]
@@ -43,20 +46,23 @@ def between(facts: Facts) -> Iterator[Finding]:
         BETWEEN,
         "note",
         f"at {rate(placed.flops_per_second)} it is {where}below {above.name} ({rate(above.value)})",
-        _missing(facts, above),
+        missing,
         evidence={"FLOP/s": placed.flops_per_second, "ceiling above": above.name},
     )
 
 
-def _missing(facts: Facts, above: Ceiling) -> str:
-    """Return what the ceiling above has that most FLOPs of the kernel are without."""
+def _missing(facts: Facts, above: Ceiling) -> str | None:
+    """Return what the ceiling above has that most FLOPs of the kernel are without.
+
+    ``None`` if that is another mix of operations alone: at the roof of its own a kernel misses nothing.
+    """
     classes = [] if facts.counted is None else [one for one in facts.counted.flops_by if one.counted]
     total = sum(one.flops for one in classes)
     width = ISA_BITS.get(above.isa, 0)
-    if 2 * sum(one.flops for one in classes if one.width is not None and one.width < width) > total:
-        return f"{above.isa} instructions"
-    if above.fma and 2 * sum(one.flops for one in classes if one.op in ("fma", "any")) < total:
-        return "fused multiply-adds"
+    fusible = 2 * min(
+        sum(one.flops for one in classes if one.op == "mul"),
+        sum(one.flops for one in classes if one.op in ("add", "sub")),
+    )
     chains = facts.chain_seconds
     waits = (
         "chain" in above.mix
@@ -66,6 +72,13 @@ def _missing(facts: Facts, above: Ceiling) -> str:
     )
     if waits:
         return "operations that do not wait for each other: several sums, an unrolled loop"
+    if 2 * sum(one.flops for one in classes if one.width is not None and one.width < width) > total:
+        return f"{above.isa} instructions"
+    if above.fma and 2 * fusible > total:
+        return "fused multiply-adds"
+    arithmetic = facts.demand.compute
+    if arithmetic and facts.own_seconds and arithmetic >= NEAR * facts.own_seconds:
+        return None
     return "fewer other instructions in the loop (loads, stores, shuffles), and less waiting for caches"
 
 

@@ -72,8 +72,14 @@ def crowded(facts: Facts, number: int, shape: Shape) -> bool:
 
 
 def fits(facts: Facts, number: int, shape: Shape) -> bool:
-    """Return whether the lines of a column would fit a cache well if they were spread over its sets."""
-    return column(shape) <= 3 / 4 * facts.caches[number].bytes / facts.line_bytes
+    """Return whether the lines of a column would fit a cache if they were spread over its sets.
+
+    The sets of the first cache are chosen within pages, so that rows one line longer fill them evenly;
+    beyond, page frames fall as they may.
+    """
+    cache = facts.caches[number]
+    even = cache.bytes // cache.ways <= PAGE
+    return column(shape) <= (1 if even else 3 / 4) * cache.bytes / facts.line_bytes
 
 
 def by_columns(facts: Facts, number: int, shape: Shape) -> bool:
