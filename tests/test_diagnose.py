@@ -881,9 +881,17 @@ def test_each_access_to_a_falsely_shared_line_may_wait_for_it() -> None:
 
 @pytest.mark.parametrize(("shares", "factor"), [((300, 100), 1.5), ((400,), 2.0), ((200, 200), None)])
 def test_work_of_threads_is_compared_with_the_mean(shares: tuple[int, ...], factor: float | None) -> None:
-    counted = measurement(400, (read("a", 8 * N),), flops_by_thread=shares)
+    few = factories.instrumented(400 * 9)
+    counted = measurement(400, (read("a", 8 * N),), flops_by_thread=shares, instructions=few)
     found = [one for one in findings(facts(counted=counted, threads=2)) if one.rule == threads.IMBALANCE]
     assert [one.gain for one in found] == ([] if factor is None else [factor])
+
+
+def test_threads_whose_flops_are_not_their_work_are_not_compared_by_them() -> None:
+    """An encoder computes with integers; the few FLOPs of its rate control are one thread's."""
+    many = factories.instrumented(400 * 150)
+    counted = measurement(400, (read("a", 8 * N),), flops_by_thread=(400,), instructions=many)
+    assert threads.IMBALANCE not in rules(facts(counted=counted, threads=2))
 
 
 # The dot

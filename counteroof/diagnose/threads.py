@@ -11,6 +11,9 @@ from .base import Facts, Finding
 UNEVEN = 1.1
 """From so many times the mean on, the busiest thread has too much."""
 
+FLOP_SHARE = 0.01
+"""With fewer FLOPs an instruction than this they are not the work that the threads share."""
+
 MOVES = 100
 """Fewer accesses to falsely shared lines than this in a call are the seams between threads."""
 
@@ -92,7 +95,7 @@ def imbalance(facts: Facts) -> Iterator[Finding]:
         return
     shares = facts.counted.flops_by_thread
     total = sum(shares)
-    if not total:
+    if not total or total < FLOP_SHARE * (facts.counted.instructions.value or 0):
         return
     mean = total / facts.threads
     factor = max(shares) / mean

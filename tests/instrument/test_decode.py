@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("iced_x86")
 
-from counteroof.instrument.decode import Reader  # noqa: E402
+from counteroof.instrument.decode import Reader
 
 START = 0x1000
 
