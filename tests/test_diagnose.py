@@ -1235,3 +1235,48 @@ def test_a_kernel_at_what_its_roof_usually_gives_is_fine() -> None:
     found = facts(read("a", 32 * N), machine=machine, seconds=32 * N / 40e9 / 0.65)
     assert rules(found) == [fine.FINE_RULE]
     assert "and 65 % of its time" in only(found, fine.FINE_RULE).message
+
+
+def test_a_formula_that_fits_one_size_by_chance_does_not_hide_redundant_work() -> None:
+    # 64 rows of 33, each computed as 48: 40 for each of them are 60 for each of 32 as well
+    by = (FlopClass("f64", 512, "fma", 40 * 64 * 48),)
+    params = {"rows": 64, "cols": 33}
+    claim = {"declared_flops": 40 * 64 * 33, "flops_formula": "40*rows*cols", "params": params}
+    found = replace(in_cache(by, 2.1e-6), **claim)
+    one = only(found, arithmetic.REDUNDANT)
+    assert one.gain == pytest.approx(48 / 33, rel=0.05)
+    # a second size tells
+    other = Size({"rows": 64, "cols": 65}, 60 * 64 * 64)
+    assert arithmetic.REDUNDANT not in rules(replace(found, other_sizes=(other,)))
+
+
+def test_divisions_by_the_same_number_can_be_multiplications() -> None:
+    ceilings = (*BESIDE, compute("f64 AVX-512 DIV", 3, "f64", mix="DIV", fma=None))
+    by = (FlopClass("f64", 512, "div", 10**9), FlopClass("f64", 512, "add", 10**9))
+    one = only(in_cache(by, 0.35, ceilings), arithmetic.DIVISION)
+    assert "(where divisors are the same again; up to 10.0 times as fast)" in one.try_
+    assert one.gain is not None
+    assert one.gain < 2
+
+
+def test_nothing_missed_leaves_all_of_the_time_to_the_arithmetic() -> None:
+    counted = measurement(2 * N, (read("a", 8 * N),), l1_l2_bytes=modelled(0), l2_l3_bytes=modelled(0))
+    none = replace(counted, dram_read_bytes=modelled(0), dram_write_bytes=modelled(0))
+    assert facts(counted=none, seconds=1.0).miss_seconds == 0
+    assert facts(counted=counted, seconds=1.0).miss_seconds is None
+
+
+def test_what_about_fills_the_last_cache_may_come_from_memory_after_all() -> None:
+    # 134 MB, of which the model has hardly any come from memory
+    def walked(cache: int) -> str:
+        found = across()
+        last = replace(found.machine.caches[-1], bytes=cache)
+        machine = replace(found.machine, caches=(*found.machine.caches[:-1], last))
+        assert found.traffic is not None
+        kept = replace(found.traffic, dram_read_bytes=modelled(64))
+        return only(replace(found, machine=machine, traffic=kept), "strided access").message
+
+    assert "about fill L3: if it keeps none of them, walking along the lines gains 58.9 times" in walked(
+        160 << 20
+    )
+    assert "keeps none" not in walked(1 << 30)

@@ -179,6 +179,13 @@ def test_page_faults_cost_what_one_was_measured_to() -> None:
     assert "2 of them from files" in one.message
 
 
+def test_a_call_of_nothing_but_page_faults_gains_what_its_roofs_allow() -> None:
+    faults = PageFaults(40_000, 0, 1e-6)
+    one = only(facts(read("a", 8 * N), seconds=0.03, page_faults=faults), waiting.PAGE_FAULTS)
+    assert one.gain == pytest.approx(0.03 / (8 * N / 40e9))
+    assert "they take 100 % of it" in one.message
+
+
 @pytest.mark.parametrize(
     "faults", [None, PageFaults(0, 0, 2.5e-7), PageFaults(100, 0, 2.5e-7), PageFaults(40_000, 0, None)]
 )

@@ -298,6 +298,8 @@ class Facts:
         total = 0.0
         for cache in self.caches[1:]:
             lines, seconds = moved.get(cache.name), latencies.get(cache.name)
+            if lines == 0:
+                continue
             if lines is None or seconds is None:
                 return None
             total += lines / self.line_bytes * seconds

@@ -70,6 +70,12 @@ def flops_fit(formula: str, sizes: Sequence[Size]) -> Fit | None:
     return min(close, key=lambda fit: abs(fit.off), default=None)
 
 
+def loose(fit: Fit, claim: str) -> bool:
+    """Return whether a fit at one size changes number and parameters of a claim: it may be chance."""
+    (number, factors), (claimed, theirs) = (_product(_leading(text)) for text in (fit.text, claim))
+    return fit.sizes == 1 and number != claimed and sorted(factors) != sorted(theirs)
+
+
 def bytes_fit(facts: Facts, moved: float) -> Fit | None:
     """Return the sum of the arrays' own formulas, each as often as it moved, if it comes close."""
     for parts in ROUNDINGS:

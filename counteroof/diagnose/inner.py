@@ -20,6 +20,10 @@ BUSY = 1.0
 """From so many instructions a cycle on, a kernel is not taken to wait: every core runs more than that."""
 
 
+NEAR_LESS = 0.5
+"""From this part of the last caches on, what a kernel touches may not stay in them."""
+
+
 def cache_traffic(facts: Facts) -> Iterator[Finding]:
     """Lines that come again from the next cache: few sets, walks across lines, or what sets the pace."""
     touched = sum((one.touched_read_bytes or 0) + (one.touched_write_bytes or 0) for one in facts.arrays)
@@ -87,6 +91,27 @@ def _waits(facts: Facts, before: float) -> bool:
     return before >= PACED * (facts.own_seconds or 0.0) or (rate is not None and rate < BUSY)
 
 
+def _uncertain(facts: Facts, gain: Gain) -> str:
+    """Return what a walk gains if memory delivers what the last cache is modelled to keep, if that is unsure.
+
+    A real cache keeps less of what about fills it than its model, least of all one that others share.
+    """
+    reads = sum(one.touched_read_bytes or 0 for one in facts.arrays)
+    writes = sum(one.touched_write_bytes or 0 for one in facts.arrays)
+    then = along(facts)
+    if then.read is None or then.write is None or not NEAR_LESS * facts.last_bytes < reads + writes:
+        return ""
+    then = replace(then, read=max(then.read, float(reads)), write=max(then.write, float(writes)))
+    after, seconds = facts.least_seconds(then, usual=True), facts.own_seconds
+    if after is None or seconds is None or seconds / after > 0.9 * gain.factor:
+        return ""
+    last = facts.caches[-1].name
+    return (
+        f"; the {units.byte_count(reads + writes)} touched about fill {last}: if it keeps none of them, "
+        f"walking along the lines gains {units.ratio(max(seconds / after, 1.0))} times"
+    )
+
+
 def _order(facts: Facts, found: Across) -> str:
     """Return what comes before tiles where each element is used often: another loop can be innermost then."""
     elements = sum(shape.bytes // shape.element_bytes for shape in found.shapes)
@@ -105,7 +130,7 @@ def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
         STRIDED,
         f"{names} is walked across its lines, most accesses {found.stride} B from the one before: "
         f"{units.count(found.accesses)} of them ask {facts.caches[1].name} or what is below it for a line, "
-        f"{found.times:.1f} times for each line, for {asked} of its {line} B",
+        f"{found.times:.1f} times for each line, for {asked} of its {line} B{_uncertain(facts, gain)}",
         _order(facts, found) + tiles.advice(facts, STRIDED, list(found.names), found.times, held=0),
         gain,
         {

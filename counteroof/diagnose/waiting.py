@@ -160,8 +160,9 @@ def page_faults(facts: Facts) -> Iterator[Finding]:
     faults = facts.page_faults
     if faults is None or facts.seconds is None or faults.seconds_each is None:
         return
-    spent = (faults.minor + faults.major) * faults.seconds_each
-    if spent >= facts.seconds or facts.seconds / (facts.seconds - spent) < WORTH:
+    spent = min((faults.minor + faults.major) * faults.seconds_each, facts.seconds)
+    after = max(facts.seconds - spent, facts.least_seconds(facts.demand) or 0.0)
+    if after and facts.seconds / after < WORTH:
         return
     read = f", {units.count(faults.major)} of them from files or swap space" if faults.major else ""
     yield Finding(
@@ -172,8 +173,8 @@ def page_faults(facts: Facts) -> Iterator[Finding]:
         "it",
         "allocate once and use the memory again, keep the C library from giving it back "
         "(M_TRIM_THRESHOLD_, M_MMAP_THRESHOLD_), or use huge pages, which fault once for 512 small ones",
-        facts.seconds / (facts.seconds - spent),
-        facts.flops / (facts.seconds - spent) if facts.flops else None,
+        facts.seconds / after if after else None,
+        facts.flops / after if facts.flops and after else None,
         {"page faults of a call": faults.minor + faults.major, "seconds of a fault": faults.seconds_each},
     )
 
