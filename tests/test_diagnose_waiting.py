@@ -65,6 +65,18 @@ def test_passes_that_wait_for_each_other_set_the_pace() -> None:
     assert "take divisions out" in one.try_
 
 
+def test_locked_instructions_are_to_be_fewer_and_not_side_by_side() -> None:
+    links = (ChainLink("lock add [rax],rdx", 7),)
+    one = only(facts(counted=waits(chain(17, links=links))), waiting.RECURRENCE)
+    assert "(lock add 7)" in one.message
+    assert one.try_.startswith("locked instructions (atomics) come one after the other")
+    both = only(
+        facts(counted=waits(chain(17, links=(*links, ChainLink("vmulsd xmm0, xmm0, xmm1", 3))))),
+        waiting.RECURRENCE,
+    )
+    assert "side by side" in both.try_
+
+
 def test_waiting_comes_before_what_wider_vectors_gain() -> None:
     assert rules(facts(counted=waits(chain(17))))[0] == waiting.RECURRENCE
     timed = findings(facts(counted=waits(chain(17), latencies="Zen 3"), **TIMED))

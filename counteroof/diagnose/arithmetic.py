@@ -186,8 +186,8 @@ def division(facts: Facts) -> Iterator[Finding]:
         f"{per}: {units.percent(number / total)} of the FLOPs, but their unit needs at least "
         f"{units.seconds(time)} for them, {units.percent(share)} of the time",
         f"take {what} out of the loop, compute a reciprocal once and multiply{hoisted}; or use the "
-        "estimate of a reciprocal (root) and a step of Newton's method (-mrecip, -ffast-math), if last digits "
-        "may differ",
+        "estimate of a reciprocal (root) and a step of Newton's method (-mrecip, -ffast-math), if last "
+        "digits may differ",
         gain.factor,
         gain.attainable,
         {**{names[one.op]: one.flops for one in slow}, "least seconds of them": time},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,9 @@ from .base import PACED, WORTH, Facts, Finding, nearest
 
 UNTIMED = 3.0
 """Without a time to hold it against, a chain has to take so many times as long as all else."""
+LOCKED = ("lock ", "xchg ")
+"""How instructions begin that are locked, as they are disassembled."""
+
 COUNTER = 1
 """Cycles of the operation by which a loop counts its passes: faster than any on floating-point numbers."""
 
@@ -60,15 +63,12 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
     share = ""
     if computing is not None:
         share = f", {units.percent(min(chains / computing, 1))} of the call's time on a processor"
-    divides = any("div" in link.text or "sqrt" in link.text for one in loops for link in one.links)
     yield Finding(
         RECURRENCE,
         "cost",
         "; ".join(_loop(one) for one in loops)
         + f"; that takes at least {units.seconds(chains)} at {units.hertz(clock)}{share}",
-        "let several of them run side by side: independent rows, systems or channels in the lanes of a "
-        "vector (interleaved in memory) or in turns of one loop; for a sum, several sums (-ffast-math, or "
-        "#pragma omp simd reduction)" + ("; take divisions out of the chain" if divides else ""),
+        _remedy(loops),
         gain.factor,
         gain.attainable,
         {
@@ -76,6 +76,22 @@ def recurrence(facts: Facts) -> Iterator[Finding]:
             **{f"cycles of a pass of {_place(one)}": one.cycles for one in loops},
             **{f"FLOPs of a pass of {_place(one)}": one.flops for one in loops},
         },
+    )
+
+
+def _remedy(loops: Sequence[LoopChain]) -> str:
+    """Return what makes passes wait less, from what is in the chains."""
+    texts = [link.text for one in loops for link in one.links]
+    if texts and all(text.startswith(LOCKED) for text in texts):
+        return (
+            "locked instructions (atomics) come one after the other, whatever their addresses: gather in a "
+            "local variable, and add that to the shared one once"
+        )
+    divides = any("div" in text or "sqrt" in text for text in texts)
+    return (
+        "let several of them run side by side: independent rows, systems or channels in the lanes of a "
+        "vector (interleaved in memory) or in turns of one loop; for a sum, several sums (-ffast-math, or "
+        "#pragma omp simd reduction)" + ("; take divisions out of the chain" if divides else "")
     )
 
 
@@ -113,13 +129,18 @@ def _clock_of_roofs(facts: Facts) -> float | None:
 
 
 def _loop(one: LoopChain) -> str:
-    links = [f"{link.text.split()[0]} {link.cycles}" for link in one.links if link.cycles]
+    links = [f"{_mnemonic(link.text)} {link.cycles}" for link in one.links if link.cycles]
     through = ", through memory" if one.through_memory else ""
     shown = " + ".join(links[:6]) + (" + ..." if len(links) > 6 else "")
     return (
         f"each of {units.count(one.passes)} passes of the loop at {_place(one)} waits {one.cycles:.3g} "
         f"cycles for the one before ({shown}{through}) and computes {units.count(one.flops)} FLOPs"
     )
+
+
+def _mnemonic(text: str) -> str:
+    words = text.split()
+    return " ".join(words[: 2 if words[0] == "lock" else 1])
 
 
 def _place(one: LoopChain) -> str:

@@ -159,6 +159,9 @@ def _operation(
             made.makes.append(flag)
     if memory.stores(place):
         made.makes.append(("store", place, 0))
+    if (alone := latencies.locked(instruction)) > 0:
+        made.uses.append(Use(("locked", 0, 0), alone))
+        made.makes.append(("locked", 0, 0))
     if called:
         changed = [("register", number + Register.RAX, 0) for number in _VOLATILE]
         changed += [("register", Register.ZMM0 + number, 0) for number in range(32)]

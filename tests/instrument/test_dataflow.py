@@ -23,7 +23,7 @@ MADE_UP = Latencies(
     {
         "int": 1, "int_mul": 3, "int_div": 40, "move": 0, "vector": 1, "add": 5, "mul": 7, "fma": 9,
         "div_f32": 20, "div_f64": 30, "div_f64_256": 35, "sqrt": 50, "min": 2, "convert": 6, "round": 8,
-        "estimate": 4, "load": 100, "load_vector": 200, "forward": 1000, "forward_vector": 2000,
+        "estimate": 4, "load": 100, "load_vector": 200, "forward": 1000, "forward_vector": 2000, "locked": 3000,
     },
 )  # fmt: skip
 
@@ -195,3 +195,19 @@ def test_rows_a_step_in_a_register_apart(longest: Longest) -> None:
 
 def test_calls_hide_what_comes_through_them(longest: Longest) -> None:
     assert cycles(longest, "vaddsd xmm0, xmm0, xmm1; call 0; sub rbx, 1; jne 0") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # whatever their addresses
+        ("lock add [rax + rcx], rbx", 3000),
+        ("lock add [rax + rcx], rbx; lock inc qword ptr [rbp + rcx]", 6000),
+        # an exchange with memory is locked without a prefix
+        ("xchg [rax + rcx], rbx; mov rbx, rcx", 3000),
+        ("xchg rax, rbx", 1),
+        ("add [rax + rcx], rbx", 1),
+    ],
+)
+def test_locked_instructions_wait_for_each_other(longest: Longest, body: str, expected: int) -> None:
+    assert cycles(longest, f"{body}; {COUNT}") == expected

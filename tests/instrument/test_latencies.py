@@ -37,10 +37,16 @@ def test_every_entry_is_complete_and_says_where_from(entry: dict[str, object]) -
         "int_div",
         "move",
         "vector",
+        "locked",
     }
     assert {key.split("_")[0] if key not in kinds else key for key in cycles} <= kinds | set(CLASSES.values())
     assert sources
     assert latencies_of(entry["names"][0]).known.startswith("published: ")  # type: ignore[index]
+
+
+def test_locked_instructions_count_as_any_where_they_were_not_measured() -> None:
+    assert latencies_of(None).cycles["locked"] == 1
+    assert latencies_of("Zen 4").cycles["locked"] == 7
 
 
 def test_an_unknown_processor_has_the_shortest_of_all() -> None:
