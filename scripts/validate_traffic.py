@@ -94,6 +94,8 @@ ITEM_BYTES = {"f64": 8, "f32": 4}
 LEVELS = ("l1l2", "l2l3", "mem")
 FILLS = ("inclusive", "non-inclusive", "victim")
 COLUMNS = ("machine", "radius", "shape", "coefficients", "weighting", "dtype", "n")
+WEIGHTINGS = ("heterogeneous", "homogeneous", "isotropic", "point-symmetric")
+"""What has a coefficient of its own: a point, all together, all as far along the axes, two opposite ones."""
 
 
 # ---- what is given ----
@@ -119,9 +121,29 @@ class Stencil:
 
     @property
     def coefficient_arrays(self) -> int:
-        if self.coefficients == "constant":
-            return 0
-        return 1 if self.weighting == "homogeneous" else len(self.points)
+        return sum(number is not None for number in self.loaded)
+
+    @property
+    def loaded(self) -> list[int | None]:
+        """For each point the coefficient array that is read at it: at the first of those that share it."""
+        found: list[int | None] = []
+        seen: set[tuple[int, ...]] = set()
+        for point in self.points:
+            alike = self._weight_of(point)
+            new = self.coefficients == "variable" and alike not in seen
+            found.append(len(seen) if new else None)
+            seen.add(alike)
+        return found
+
+    def _weight_of(self, point: tuple[int, int, int]) -> tuple[int, ...]:
+        if self.weighting == "homogeneous":
+            return ()
+        if self.weighting == "isotropic":
+            return tuple(sorted(abs(offset) for offset in point))
+        if self.weighting == "point-symmetric":
+            k, j, i = point
+            return min(point, (-k, -j, -i))
+        return point
 
     @property
     def item_bytes(self) -> int:
@@ -161,8 +183,8 @@ def read_rows(path: Path) -> list[Row]:
         The file cannot be read, a column is missing or a value is impossible; the text names the line.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
+        with path.open(newline="", encoding="utf-8-sig") as file:  # as spreadsheets save it
+            reader = csv.DictReader(file, skipinitialspace=True)
             needed = [*COLUMNS, *(f"{level}_{way}" for level in LEVELS for way in ("load", "evict"))]
             missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing:
@@ -203,7 +225,7 @@ def _row(where: str, record: dict[str, str]) -> Row:
 
     coefficients = choice("coefficients", ("constant", "variable"))
     if coefficients == "variable":  # scalars cause no traffic, however many there are
-        choice("weighting", ("heterogeneous", "homogeneous"))
+        choice("weighting", WEIGHTINGS)
     radius = integer("radius", 1, 8)
     stencil = Stencil(
         radius,
@@ -323,9 +345,9 @@ def addresses(stencil: Stencil, place: Place) -> list[int]:
     """Return what an update of the point (0, 0, 0) would touch, in order; the last is the store."""
     n, item = stencil.n, stencil.item_bytes
     found = []
-    for number, (k, j, i) in enumerate(stencil.points):
+    for (k, j, i), number in zip(stencil.points, stencil.loaded, strict=True):
         found.append(place.a + ((k * n + j) * n + i) * item)
-        if number < len(place.coefficients):
+        if number is not None:
             found.append(place.coefficients[number])
     return [*found, place.b]
 
@@ -366,9 +388,9 @@ def source(stencil: Stencil, vector_bytes: int) -> str:
 
     def body(kind: str) -> str:
         lines = []
-        for number, (k, j, i) in enumerate(stencil.points):
+        for (k, j, i), number in zip(stencil.points, stencil.loaded, strict=True):
             value = f"LOAD({kind}, a + at + {(k * n + j) * n + i}L)"
-            if number < stencil.coefficient_arrays:
+            if number is not None:
                 lines.append(f"x = {value}; c = LOAD({kind}, w + at + {number * n**3}L); s += c * x;")
             else:
                 lines.append(f"s += {value};")

@@ -60,18 +60,29 @@ class TestStencil:
         assert store > loads[-1]
 
     @pytest.mark.parametrize(
-        ("coefficients", "weighting", "arrays"),
+        ("coefficients", "weighting", "star", "box"),
         [
-            ("constant", "heterogeneous", 0),
-            ("variable", "homogeneous", 1),
-            ("variable", "heterogeneous", 7),
+            ("constant", "heterogeneous", 0, 0),
+            ("variable", "homogeneous", 1, 1),
+            ("variable", "heterogeneous", 13, 27),
+            ("variable", "isotropic", 3, 4),
+            ("variable", "point-symmetric", 7, 14),
         ],
     )
-    def test_variable_coefficients_are_one_array_or_one_a_point(
-        self, coefficients: str, weighting: str, arrays: int
+    def test_variable_coefficients_are_as_many_arrays_as_points_that_weigh_differently(
+        self, coefficients: str, weighting: str, star: int, box: int
     ) -> None:
-        stencil = Stencil(1, "star", coefficients, weighting, "f64", 20)
-        assert len(script.addresses(stencil, script.places(stencil))) == 7 + arrays + 1
+        """A star of radius 2 and a box of radius 1, as INSPECT has them: W[3], W[4] and W[14]."""
+        for radius, shape, points, arrays in ((2, "star", 13, star), (1, "box", 27, box)):
+            stencil = Stencil(radius, shape, coefficients, weighting, "f64", 20)
+            found = script.addresses(stencil, script.places(stencil))
+            assert len(found) == points + arrays + 1
+            assert len(set(found)) == len(found)
+            assert stencil.coefficient_arrays == arrays
+
+    def test_a_coefficient_is_read_at_the_first_of_its_points(self) -> None:
+        stencil = Stencil(1, "star", "variable", "point-symmetric", "f64", 20)
+        assert stencil.loaded == [0, 1, 2, 3, None, None, None]
 
 
 class TestSteadyState:
@@ -111,6 +122,7 @@ class TestSteadyState:
         (Stencil(3, "star", "constant", "heterogeneous", "f32", 42), "AVX2"),
         (Stencil(1, "box", "variable", "homogeneous", "f32", 42), "AVX2"),
         (Stencil(1, "star", "variable", "heterogeneous", "f64", 26), "AVX2"),
+        (Stencil(2, "star", "variable", "point-symmetric", "f32", 26), "AVX2"),
     ],
     ids=lambda value: f"{value.shape}-{value.coefficients}-{value.dtype}" if value != str(value) else value,
 )
@@ -259,13 +271,27 @@ class TestCommand:
         assert {error["level"] for error in found["errors_percent"]} == {"l1l2", "l2l3", "mem"}
         assert "[2/2] small radius 1 star n=26" in output.err
 
+    def test_a_file_as_spreadsheets_save_it_is_read(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """With a mark of the byte order, blanks behind commas and the line ends of other systems."""
+        given = files(tmp_path, self.ROW.format(n=22))
+        assert script.main([*given, "--json"]) == 0
+        expected = json.loads(capsys.readouterr().out)["rows"][0]
+        table = Path(given[0])
+        text = table.read_text().replace(",", ", ").replace("\n", "\r\n")
+        table.write_text("\ufeff" + text, encoding="utf-8", newline="")
+        assert script.main([*given, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["rows"][0]
+        assert {**found, "seconds": 0} == {**expected, "seconds": 0}
+
     @pytest.mark.parametrize(
         ("old", "new", "complaint"),
         [
             ("small,", "large,", "found machine 'large'; expected one of"),
             ("star", "ring", "found shape 'ring'; expected star or box"),
             ("f64", "f16", "found dtype 'f16'; expected f64 or f32"),
-            ("constant,heterogeneous", "variable,isotropic", "found weighting 'isotropic'"),
+            ("constant,heterogeneous", "variable,lopsided", "found weighting 'lopsided'; expected heterogen"),
             (",40,", ",2,", "found n '2'; expected an integer from 3"),
             ("16.5", "lots", "found mem_load 'lots'; expected bytes an update"),
             ("16.5", "nan", "found mem_load 'nan'; expected bytes an update"),
