@@ -5,6 +5,7 @@ There is no drawing library in it, so that a thousand kernels take milliseconds.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import units
+from .. import names, units
 from .geometry import Box
 from .labels import Request, place
 from .panels import Dot, Panel, Picture, ceiling_label
@@ -23,7 +24,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 14.0, 14.0, 44.0
 _STRIP_DOTS = 46.0
 """Width of the dots in the strip for kernels without DRAM traffic; their names come beside them."""
 
+_COLUMNS = (12.0, 24.0, 36.0)
+"""Where the dots stand in it."""
+
 _WIDEST_NAMES = 200.0
+"""Names in the strip that are wider are cut in the middle."""
 
 _FONT, _SMALL_FONT = 11.0, 10.0
 """Of names and of ceilings' labels, as in the page's style."""
@@ -137,6 +142,15 @@ def _width(text: str, size: float = _FONT) -> float:
     return size * ems
 
 
+def _fitted(text: str, width: float) -> str:
+    """Return a text, cut in the middle if it is wider than this."""
+    room = len(text)
+    while _width(text) > width and room > 8:
+        room -= 1
+        text = names.shortened([text], room)[text]
+    return text
+
+
 class _Axis:
     """Turns numbers into places, on a logarithmic scale."""
 
@@ -185,7 +199,7 @@ def _chart(panel: Panel, x_limits: tuple[float, float], y_limits: tuple[float, f
     marks = tuple(_marks(panel, x_axis, y_axis, strip))
     lines = tuple(_lines(panel, x_axis, y_axis))
     labels, taken = _labels(panel, lines, plot, _places(marks))
-    names, unnamed = _names(panel, marks, lines, taken, plot, strip)
+    named, unnamed = _names(panel, marks, lines, taken, plot, strip)
     return Chart(
         panel.title,
         WIDTH,
@@ -197,7 +211,7 @@ def _chart(panel: Panel, x_limits: tuple[float, float], y_limits: tuple[float, f
         lines,
         labels,
         marks,
-        names,
+        named,
         unnamed,
     )
 
@@ -219,12 +233,13 @@ def _lines(panel: Panel, x_axis: _Axis, y_axis: _Axis) -> Iterator[Line]:
 
 
 def _marks(panel: Panel, x_axis: _Axis, y_axis: _Axis, strip: Box | None) -> Iterator[Mark]:
-    for number, dot in enumerate(panel.dots):
+    beside = itertools.cycle(_COLUMNS)
+    for dot in panel.dots:
         y = y_axis(dot.flops_per_second)
         if dot.intensity is not None:
             x = x_axis(dot.intensity)
         elif strip is not None:
-            x = strip.x0 + 12 + 12 * (number % 3)
+            x = strip.x0 + next(beside)
         else:
             continue
         claim = None
@@ -315,6 +330,8 @@ def _names(
     requests = []
     for mark in marks:
         bounds = plot if strip is None or mark.x < plot.x1 else strip
+        if bounds is strip:
+            texts[mark.key] = _fitted(texts[mark.key], _WIDEST_NAMES)
         requests.append(Request(_width(texts[mark.key]), _LINE, mark.x, mark.y, 7.0, bounds))
     drawn = [((line.x0, line.y0), (line.x1, line.y1)) for line in lines]
     drawn += [(mark.claim, mark.place) for mark in marks if mark.claim is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_a_kernel_without_dram_traffic_stands_in_the_strip() -> None:
     places = {mark.title.split("\n")[0]: mark.x for mark in one.marks}
     assert one.strip.x0 < places["resident"] < one.strip.x1
     assert one.plot.x0 < places["triad"] < one.plot.x1 < one.strip.x0
+
+
+def test_a_long_name_in_the_strip_is_cut_not_left_out() -> None:
+    resident = result(
+        "column_walk_power_of_two_wide", seconds=1e-6, counted=measurement(2000, (traffic("a"),))
+    )
+    first, second = replace(resident, label="first"), result()
+    (one,) = chart.charts(picture(results(first, second, resident)))
+    assert one.unnamed == 0
+    assert one.strip is not None
+    (name,) = [name for name in one.names if "…" in name.text]
+    assert name.text.startswith("column_walk")
+    assert name.text.endswith("%")
+    assert one.strip.x0 < name.x < one.strip.x1
 
 
 def test_of_very_many_dots_none_is_named_but_all_say_what_they_are() -> None:
