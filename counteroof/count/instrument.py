@@ -380,7 +380,8 @@ def _assumed(machine: Machine) -> str:
     from ..cachesim.model import SEED, parts_of
 
     parts = parts_of(machine.caches, machine.prefetch)
-    sources = "; ".join(dict.fromkeys(cache.source for cache in machine.caches))
+    told = (part.strip() for cache in machine.caches for part in cache.source.split(";"))
+    sources = ", ".join(dict.fromkeys(told))
     together = "in one piece" if parts == 1 else f"in {parts} parts, for lines of even and of odd number"
     return f"; {together}; random choices from seed {SEED}; caches as told by {sources}"
 

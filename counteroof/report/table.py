@@ -7,9 +7,9 @@ values in CSV, JSON and data frames are in base units and their names are whole.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .. import names
 from ..results import KernelResult, Results
@@ -23,6 +23,8 @@ from .selection import PRESETS, available
 if TYPE_CHECKING:
     import pandas
     from rich.console import RenderableType
+
+_T = TypeVar("_T")
 
 Runs = Results | Sequence[Results]
 """One run, or several whose kernels stand in one table."""
@@ -57,6 +59,21 @@ _STACKED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prec.\nby", ("precision", "sources")),
 )
 """Columns of the narrow table: heading, and the keys whose texts stand one above the other."""
+
+NARROW = 72
+"""Below this width the terminal's table has three lines a kernel."""
+
+_TEXT_ROOM = 24
+"""Characters that a column of texts keeps, whatever the width of the terminal."""
+
+_STACKED_NARROW: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("kernel\nprec.\nby", ("kernel", "precision", "sources")),
+    ("bytes\ndeclared\nactual\nratio", ("declared_bytes", "actual_bytes", "bytes_ratio")),
+    ("FLOPs\ndeclared\nexecuted", ("declared_flops", "executed_flops")),
+    ("FLOP/B\ndeclared\ntrue", ("declared_intensity", "intensity")),
+    ("GFLOP/s\ntime", ("flops_per_second", "seconds")),
+    ("of roof\nbound", ("fraction", "bound")),
+)
 
 _HEADINGS = {"sources": "FLOPs/\nbytes by"}
 """Headings of the wide terminal table that differ from the columns' own."""
@@ -204,8 +221,8 @@ def terminal(runs: Runs, width: int, keys: Sequence[str] | None = None) -> Rende
                 heading = printable(f"{kernel.label}: source lines")
                 parts += [Text(""), Text(heading, style="bold"), *_lines(found, width)]
         for heading, lines in _sections(results):
-            listing = "\n".join(hanging(printable(line), width) for line in lines)
-            parts += [Text(""), Text(heading, style="bold"), Text(listing, no_wrap=True)]
+            listing = [hanging(printable(line), width) for line in lines]
+            parts += [Text(""), Text(heading, style="bold"), *_in_blocks(listing)]
     return Group(*parts)
 
 
@@ -227,6 +244,14 @@ def _table(runs: Sequence[Results], width: int, keys: Sequence[str] | None) -> l
     cut: dict[str, str] = {}
     at = next((i for i, (_, stack) in enumerate(stacks) if stack[0] == "kernel"), None)
     gap = 2 if width >= 90 else 1
+    if keys is not None:
+        _wrap(
+            rows,
+            headings,
+            [i for i, is_number in enumerate(numeric) if not is_number and i != at],
+            width,
+            gap,
+        )
     if at is not None:
         others = [[cell for i, cell in enumerate(row) if i != at] for row in rows]
         rest, _ = aligned(headings[:at] + headings[at + 1 :], numeric[:at] + numeric[at + 1 :], others, gap)
@@ -238,17 +263,53 @@ def _table(runs: Sequence[Results], width: int, keys: Sequence[str] | None) -> l
     return [*_styled(head, body, kernels), *_in_full(cut, width)]
 
 
+def _wrap(
+    rows: Sequence[list[str]], headings: Sequence[str], which: Sequence[int], width: int, gap: int
+) -> None:
+    """Break the cells of text columns into lines, as far as the table is wider than the terminal."""
+
+    def widest(column: int) -> int:
+        lines = [
+            line for cell in (headings[column], *(row[column] for row in rows)) for line in cell.split("\n")
+        ]
+        return max(map(len, lines))
+
+    widths = [widest(i) for i in range(len(headings))]
+    long = sorted((i for i in which if widths[i] > _TEXT_ROOM), key=lambda i: widths[i])
+    fixed = sum(min(one, _TEXT_ROOM) for i, one in enumerate(widths) if i not in long)
+    left = width - fixed - gap * (len(headings) - 1)
+    for number, i in enumerate(long):
+        room = max(left // (len(long) - number), _TEXT_ROOM)
+        left -= min(room, widths[i])
+        for row in rows:
+            row[i] = "\n".join(textwrap.wrap(row[i], room, break_on_hyphens=False)) if row[i] else row[i]
+
+
 def _styled(
     head: Sequence[str], body: Sequence[str], kernels: Sequence[KernelResult]
 ) -> list[RenderableType]:
     from rich.text import Text
 
     whole = Text("\n".join(head), style="bold", no_wrap=True, overflow="ignore")
-    rows = Text(no_wrap=True, overflow="ignore")
-    for number, (text, kernel) in enumerate(zip(body, kernels, strict=True)):
-        rows.append("\n" if number else "")
-        rows.append(text, style="red" if kernel.error is not None else None)
-    return [whole, rows] if body else [whole]
+    blocks: list[RenderableType] = [whole]
+    for pairs in _batched(list(zip(body, kernels, strict=True))):
+        rows = Text(no_wrap=True, overflow="ignore")
+        for number, (text, kernel) in enumerate(pairs):
+            rows.append("\n" if number else "")
+            rows.append(text, style="red" if kernel.error is not None else "")
+        blocks.append(rows)
+    return blocks
+
+
+def _in_blocks(lines: Sequence[str]) -> list[RenderableType]:
+    """Return lines as texts of some each: the time that rich takes grows with the square of a text's length."""
+    from rich.text import Text
+
+    return [Text("\n".join(some), no_wrap=True, overflow="ignore") for some in _batched(lines)]
+
+
+def _batched(items: Sequence[_T], size: int = 50) -> Iterator[Sequence[_T]]:
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _in_full(cut: dict[str, str], width: int) -> list[RenderableType]:
@@ -257,8 +318,8 @@ def _in_full(cut: dict[str, str], width: int) -> list[RenderableType]:
     shown = [f"{short} is {full}" for full, short in cut.items() if short != full]
     if not shown:
         return []
-    listing = "\n".join(hanging(line, width) for line in shown)
-    return [Text(""), Text("names in full", style="bold"), Text(listing, no_wrap=True)]
+    listing = [hanging(line, width) for line in shown]
+    return [Text(""), Text("names in full", style="bold"), *_in_blocks(listing)]
 
 
 def _stacks(
@@ -267,7 +328,8 @@ def _stacks(
     """Return the columns of the terminal's table: heading, and the keys that stand one above the other."""
     if keys is None and width < WIDE:
         run = [key for key in _with_run(runs, ["kernel"]) if key != "kernel"]
-        return [(heading, (*stack, *run) if stack == ("kernel",) else stack) for heading, stack in _STACKED]
+        stacked = _STACKED if width >= NARROW else _STACKED_NARROW
+        return [(heading, (*stack, *run) if "kernel" in stack else stack) for heading, stack in stacked]
     columns = available(runs[0])
     shown = _with_run(runs, _WIDE_KEYS if keys is None else keys)
     return [(_HEADINGS.get(key, columns[key].heading.replace(" ", "\n", 1)), (key,)) for key in shown]

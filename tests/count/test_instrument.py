@@ -340,4 +340,6 @@ def test_the_result_says_what_the_cache_model_takes_for_granted() -> None:
     (note,) = [one for one in counted(case).notes if one.startswith("caches modelled")]
     assert "random choices from seed 20260000" in note
     assert "in 2 parts, for lines of even and of odd number" in note or "in one piece" in note
-    assert "caches as told by " in note
+    told = note.partition("caches as told by ")[2].split(", ")
+    assert told[0] == detect().caches[0].source.split(";")[0]
+    assert len(set(told)) == len(told)

@@ -97,7 +97,7 @@ def test_the_narrow_table_stacks_declared_above_actual() -> None:
     assert " ".join(lines[first + 1].split()) == "40.0 MB 5.00 M 0.125 2.00 ms DRAM s/m"
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 149, 160, 250])
+@pytest.mark.parametrize("width", [56, 60, 71, 72, 80, 100, 120, 149, 160, 250])
 def test_nothing_is_cut_at_any_usual_width(width: int) -> None:
     text = drawn(results(DISTINCT, RESIDENT, UNCOUNTED, ABOVE, failed()), width)
     assert max(map(len, text.splitlines())) <= width
@@ -117,6 +117,17 @@ def test_nothing_is_cut_at_any_usual_width(width: int) -> None:
         assert word in text
     for word in ("DRAM", "compute", "no DRAM", "crash", "declared", "actual", "executed", "GFLOP/s"):
         assert word in text
+
+
+def test_long_texts_of_chosen_columns_are_wrapped_to_the_terminal() -> None:
+    said = Finding("rule", "cost", "one " * 60 + "two", "try " * 40 + "this", 2.0)
+    whole = results(replace(DISTINCT, findings=(said,)), RESIDENT)
+    for width in (100, 130):
+        text = drawn(whole, width, list(PRESETS["findings"]))
+        table_lines = text.partition("\n\n")[0].splitlines()
+        assert max(map(len, table_lines)) <= width
+        assert " ".join(table_lines).split().count("one") == 60
+        assert " ".join(table_lines).split().count("try") == 41  # and the heading
 
 
 def test_a_long_name_is_cut_in_the_middle_and_stands_in_full_below() -> None:
