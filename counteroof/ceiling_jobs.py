@@ -27,6 +27,11 @@ CACHE_MIXES = ("read", "store", "update", "copy", "triad", "2:1 in place")
 WALK = "walk"
 """Lines in a small page each, which no prefetcher brings, as of a column of a matrix with long rows."""
 
+FAR_WALK = "far walk"
+"""The same with four pages from line to line, of which buffers of translations hold fewer."""
+
+FAR_LINES = (896, 1280, 1792, 3584)
+
 SAME_SET = "same set"
 """Lines that are all in one set of the first cache, as of a column where rows are of a power of two."""
 
@@ -189,16 +194,28 @@ def on_small_pages(machine: Machine, jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 def small_twins(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
     """Return those that :func:`on_small_pages` are of."""
-    return tuple(one for one in ceilings if one.small_pages and one.mix not in (WALK, SAME_SET, *PATTERNS))
+    others = (WALK, FAR_WALK, SAME_SET, *PATTERNS)
+    return tuple(one for one in ceilings if one.small_pages and one.mix not in others)
 
 
-def _walks(machine: Machine, loop: Loop, boundary: Boundary) -> Iterator[Job]:
+def far_walks(machine: Machine, available: Iterable[Loop]) -> tuple[Job, ...]:
+    """Return walks over lines that are several pages apart, as of a column of a matrix with longer rows."""
+    inner = boundaries(machine.caches)[:-1]
+    if len(inner) < 2:
+        return ()
+    found = [loop for loop in available if loop.mix == FAR_WALK]
+    return tuple(job for loop in found for job in _walks(machine, loop, inner[1], FAR_LINES))
+
+
+def _walks(
+    machine: Machine, loop: Loop, boundary: Boundary, numbers: Sequence[int] = WALK_LINES
+) -> Iterator[Job]:
     """Return walks over lines that the first cache cannot hold and the second can."""
     first, second = machine.caches[:2]
-    for lines in WALK_LINES:
+    for lines in numbers:
         size = lines * loop.chunk_bytes
         if first.bytes < size <= second.bytes * 3 // 4:
-            name, note = f"{boundary.name} {WALK} {lines}", f"{lines} lines in as many pages"
+            name, note = f"{boundary.name} {loop.mix} {lines}", f"{lines} lines in as many pages"
             yield Job(name, loop, boundary, size, wrapped=True, note=note, small_pages=True)
 
 

@@ -17,11 +17,13 @@ from pathlib import Path
 from . import units
 from .ceiling_jobs import (
     DRAM_MIXES,
+    FAR_WALK,
     ISA_ORDER,
     Job,
     best_of,
     compute_jobs,
     dram_bytes,
+    far_walks,
     loops_of,
     memory_jobs,
     mixes_of,
@@ -139,7 +141,7 @@ def measure(
     notes = [note for note in machine.notes if not note.startswith(_NOTE)]
     free = sysfs.available_memory(sysfs.Tree(Path("/")))
     ceilings = [one for one in machine.ceilings if one.threads not in counts]
-    small = [one for one in small_twins(machine.access) if one.threads not in counts]
+    small = [one for one in kept_beside(machine.access) if one.threads not in counts]
     watch = Watch()
     steps = _Steps(len(counts), progress, watch)
     plans = []
@@ -156,9 +158,9 @@ def measure(
                 room = f"{cache.name} has no room of its own for {_threads(count)}"
                 notes.append(f"{_NOTE}{room}: its roof is not measured")
     for count, memory, compute in plans:
-        jobs = memory + on_small_pages(machine, memory) + compute
+        jobs = memory + on_small_pages(machine, memory) + far_walks(machine, available) + compute
         found = _measured(placements[count], jobs, effort, steps)
-        twins = small_twins(found)
+        twins = kept_beside(found)
         small += twins
         ceilings += [one for one in found if one.kind == "bandwidth" and one not in twins]
         ceilings += roofs([one for one in found if one.kind == "compute"])
@@ -166,7 +168,7 @@ def measure(
     small.sort(key=lambda one: one.threads)
     if (said := watch.told()) is not None:
         notes.append(f"{_NOTE}while they were measured, {said}")
-    others = [one for one in machine.access if one not in small_twins(machine.access)]
+    others = [one for one in machine.access if one not in kept_beside(machine.access)]
     return replace(
         machine,
         ceilings=tuple(ceilings),
@@ -174,6 +176,11 @@ def measure(
         measured=_now(),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def kept_beside(ceilings: Sequence[Ceiling]) -> tuple[Ceiling, ...]:
+    """Return those that are measured with the ceilings and are none."""
+    return (*small_twins(ceilings), *(one for one in ceilings if one.mix == FAR_WALK))
 
 
 def remeasure(

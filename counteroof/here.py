@@ -112,7 +112,6 @@ def measure(
     ``access`` is with the sweep over sizes and the other ways to memory.
     """
     from . import ceiling_access, ceilings
-    from .ceiling_jobs import small_twins
 
     effort = ceilings.in_seconds(len(set(threads))) if quick else None
     if access:
@@ -128,7 +127,7 @@ def measure(
         notes = [note for note in machine.notes if not note.startswith(_ACCESS)]
         notes += [f"{_ACCESS}{one}" for one in told]
         machine = dataclasses.replace(
-            machine, access=(*small_twins(machine.access), *found), notes=tuple(notes)
+            machine, access=(*ceilings.kept_beside(machine.access), *found), notes=tuple(notes)
         )
     return machine
 

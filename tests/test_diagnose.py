@@ -22,6 +22,7 @@ from counteroof.diagnose import (
     pages,
     stacked,
     threads,
+    tiles,
 )
 from counteroof.diagnose.base import Facts, Shape, Size
 from counteroof.diagnose.peaks import arithmetic_seconds
@@ -1280,3 +1281,28 @@ def test_what_about_fills_the_last_cache_may_come_from_memory_after_all() -> Non
         160 << 20
     )
     assert "keeps none" not in walked(1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("row", "far"),
+    [
+        (2048, True),  # 16 KiB
+        (2056, True),  # and a line
+        (4096, True),
+        (2000, False),
+        (1024, False),
+    ],
+)
+def test_rows_of_several_pages_are_walked_as_far_walks_are(row: int, far: bool) -> None:
+    measured = tuple(
+        bandwidth(f"L1-L2 far walk {lines}", 64 / nanoseconds, level="l2", mix="far walk", small_pages=True)
+        for lines, nanoseconds in ((1024, 3), (4096, 12))
+    )
+    shape = Shape("a", "f64", 8, (4096, row), ("n", "m"))
+    found = across(row=row)
+    found = replace(found, machine=replace(found.machine, access=measured))
+    walks = tiles.walks(found, tiles.row_bytes(shape))
+    assert 64 / tiles.walk(walks, 4096) == pytest.approx(12e-9 if far else 6e-9)
+    # without them those over neighbouring pages count
+    without = replace(found, machine=replace(found.machine, access=()))
+    assert 64 / tiles.walk(tiles.walks(without, tiles.row_bytes(shape)), 4096) == pytest.approx(6e-9)

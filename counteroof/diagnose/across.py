@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from . import tiles
-from .base import Demand, Facts, Shape, nearest
+from .base import Demand, Facts, Shape
 
 COMES = 3.0
 """From so many times on that each line is asked for, walking along the lines instead saves most of that."""
@@ -80,7 +80,7 @@ def least_seconds(facts: Facts, found: Across) -> float | None:
     How long lines down a column take was measured with few and with many of them; ``None`` without roofs.
     """
     parts = list(facts.parts(facts.demand).values())
-    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
+    walks = tiles.walks(facts, found.stride)
     if walks:
         lines = max(_lines(shape, found.stride) for shape in found.shapes)
         parts.append(found.accesses * facts.line_bytes / tiles.walk(walks, lines))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import units
 from . import tiles
-from .base import PACED, Facts, Finding, nearest
+from .base import PACED, Facts, Finding
 
 FINE = 0.7
 """From this share on of what its roofs allow, a kernel is fine."""
@@ -120,10 +120,11 @@ def _suspects(seconds: float, rate: float | None, misses: float | None) -> Itera
 
 def _walk(facts: Facts) -> dict[str, float]:
     """Return the least seconds of lines that come from L2 down the columns of an array, if any do."""
-    measured = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     columns = [shape for shape in facts.shapes if len(shape.extents) > 1]
     walked = [shape for shape in columns if tiles.by_columns(facts, 0, shape)]
     moved = facts.demand.l1_l2
-    if not measured or not walked or moved is None:
+    if not walked or moved is None:
         return {}
-    return {"walk": moved / tiles.walk(measured, max(map(tiles.column, walked)))}
+    longest = max(walked, key=tiles.column)
+    measured = tiles.walks(facts, tiles.row_bytes(longest))
+    return {"walk": moved / tiles.walk(measured, tiles.column(longest))} if measured else {}

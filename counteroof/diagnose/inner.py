@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import units
 from . import tiles
 from .across import COMES, Across, across, along, least_seconds
-from .base import PACED, Demand, Facts, Finding, Gain, Shape, nearest
+from .base import PACED, Demand, Facts, Finding, Gain, Shape
 from .memory import CONFLICT, SCATTERED, STRIDED, again_by_rule, asked_bytes, cost, indexed
 
 CACHE_TRAFFIC = "fetched again from the next cache"
@@ -149,7 +149,7 @@ def _spread(facts: Facts, then: Demand, shape: Shape, number: int, moved: float,
     that was measured.
     """
     least = facts.least_seconds(then)
-    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
+    walks = tiles.walks(facts, tiles.row_bytes(shape))
     if facts.own_seconds is None or least is None:
         return facts.gain(then, paces=True)
     first, others = facts.own_seconds * touched / moved, 1 - touched / moved

@@ -7,19 +7,21 @@ from collections.abc import Iterator
 from .. import units
 from ..count.base import ArrayTraffic
 from . import tiles
-from .base import Facts, Finding, Shape, nearest
+from .base import Facts, Finding, Shape
 
 TRANSLATION = "address translation"
 
 
 def translation(facts: Facts) -> Iterator[Finding]:
     """Columns whose lines are in more pages than a walk can come to without waiting for their addresses."""
-    walks = tiles.walks(nearest(facts.machine.ceilings, facts.threads))
     moved = facts.demand.l1_l2
-    if facts.own_seconds is None or moved is None or len(walks) < 2:
+    if facts.own_seconds is None or moved is None:
         return
-    fewest = min(walks)
     for shape in facts.shapes:
+        walks = tiles.walks(facts, tiles.row_bytes(shape) if len(shape.extents) > 1 else 0)
+        if len(walks) < 2:
+            continue
+        fewest = min(walks)
         lines = tiles.column(shape) if len(shape.extents) > 1 else 0
         if lines <= fewest or not _paged(facts, shape) or not tiles.by_columns(facts, 0, shape):
             continue

@@ -6,11 +6,15 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 
 from .. import units
+from ..ceiling_jobs import FAR_WALK, WALK
 from ..machine.model import Ceiling
-from .base import Facts, Shape
+from .base import Facts, Shape, nearest
 
 PAGE = 4096
 """Bytes within which addresses choose sets; beyond, pages lie anywhere in memory."""
+
+FAR_PAGES = 4
+"""From line to line of the walks that were measured with more than one."""
 
 FILLED = 0.5
 """Part of a cache that a tile may fill: the rest is for what else is used meanwhile."""
@@ -92,10 +96,27 @@ def by_columns(facts: Facts, number: int, shape: Shape) -> bool:
     return 0.5 * elements <= moved / touched / ways_across(facts, number) <= 1.2 * elements
 
 
-def walks(ceilings: Iterable[Ceiling]) -> dict[int, float]:
-    """Return the bytes a second of walks over lines in a page each, by their number."""
-    numbers = {one.name.rpartition(" ")[2]: one.value for one in ceilings if one.mix == "walk"}
+def walks(facts: Facts, distance: int) -> dict[int, float]:
+    """Return the bytes a second of walks over lines in a page each, by their number.
+
+    Of lines some four pages apart, or a multiple of that, those of walks with that distance, if they were
+    measured: numbers of their pages have the low bits in common, which choose sets of translation buffers.
+    """
+    near = _by_number(nearest(facts.machine.ceilings, facts.threads), WALK)
+    far = _by_number(nearest(facts.machine.access, facts.threads), FAR_WALK)
+    beyond = distance % (FAR_PAGES * PAGE)
+    alike = min(beyond, FAR_PAGES * PAGE - beyond) <= PAGE // 32
+    return far if far and alike and distance >= PAGE else near
+
+
+def _by_number(ceilings: Iterable[Ceiling], mix: str) -> dict[int, float]:
+    numbers = {one.name.rpartition(" ")[2]: one.value for one in ceilings if one.mix == mix}
     return {int(text): value for text, value in numbers.items() if text.isdecimal()}
+
+
+def row_bytes(shape: Shape) -> int:
+    """Return how far the lines of a column are apart."""
+    return shape.extents[-1] * shape.element_bytes
 
 
 def walk(found: Mapping[int, float], lines: int) -> float:

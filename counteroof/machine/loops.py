@@ -37,14 +37,19 @@ class Loop:
     @property
     def of_lines(self) -> bool:
         """Whether each load is of another line, which moves whole for it."""
-        return self.order in ("chain", "chains", "stride", "pages", "set")
+        return self.order in ("chain", "chains", "stride", "pages", "far pages", "set")
 
     @property
     def apart(self) -> int:
         """How many chunks lie between the beginnings of two that follow each other in a stream."""
         from ..native import lib
 
-        return {"pages": int(lib.CEILINGS_WALK_LINES), "set": int(lib.CEILINGS_SET_LINES)}.get(self.order, 1)
+        apart = {
+            "pages": int(lib.CEILINGS_WALK_LINES),
+            "far pages": int(lib.CEILINGS_FAR_LINES),
+            "set": int(lib.CEILINGS_SET_LINES),
+        }
+        return apart.get(self.order, 1)
 
     def moved_bytes(self, boundary: Boundary) -> int:
         """Return the bytes that one iteration moves across a boundary."""

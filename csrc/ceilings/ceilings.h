@@ -4,7 +4,8 @@
    one iteration does. A loop returns the iterations it has done; everything claimed for a ceiling is that number
    times the constants of the table. */
 
-enum { CEILINGS_WALK_LINES = 65, CEILINGS_SET_LINES = 64 }; /* from a line to the next, of loops that walk over pages */
+/* From a line to the next, of loops that walk over pages. */
+enum { CEILINGS_WALK_LINES = 65, CEILINGS_SET_LINES = 64, CEILINGS_FAR_LINES = 257 };
 enum { CEILINGS_LOADS = 65536 };
 
 struct ceilings_loop {
@@ -21,15 +22,16 @@ struct ceilings_loop {
                               (in turn, no load being part of another instruction); of loops that differ in it alone
                               the best counts. "chain": each load waits for the one before, "chains": the
                               same on many chains side by side, 33 lines or more; "stride": every fourth line,
-                              in four turns; "pages": lines a page and a line apart, so that all sets have some; "set":
+                              in four turns; "pages": lines a page and a line apart, so that all sets have some; "far pages":
+                              four pages and a line apart; "set":
                               lines a page apart, which are in one set where a cache has 64 of them; of
                               these, chunk_bytes are a line of which one element is loaded. Compute: "" */
     uint32_t chunk_bytes;  /* of each stream, in one iteration */
     uint32_t flops;        /* in one iteration; a fused multiply-add is two, and so is one of int8 */
     uint32_t fused;        /* those of them done by fused multiply-adds */
     /* At least one iteration; iteration i touches chunk_bytes of each stream from byte (i * chunk_bytes) & mask on, with
-       "stride" in another order, with "pages" and "set" (modulo mask + 1) CEILINGS_WALK_LINES and CEILINGS_SET_LINES times as
-       far, and with "chain" and "chains" goes on where the last call ended; with "chains" there may be a few more than were asked for. */
+       "stride" in another order, with "pages", "far pages" and "set" (modulo mask + 1) CEILINGS_WALK_LINES, CEILINGS_FAR_LINES and
+       CEILINGS_SET_LINES times as far, and with "chain" and "chains" goes on where the last call ended; with "chains" there may be a few more than were asked for. */
     /* Where streams are "*", `b` is the second of them, the others are as far from each other, and `c` is no address:
        it is CEILINGS_LOADS times the number of those that are read, plus that of those that are written. */
     uint64_t (*run)(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);

@@ -27,16 +27,20 @@ static inline int ceilings_follows(const struct ceilings_loop *loop) /* a chain 
 }
 uint64_t ceilings_stride(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
+uint64_t ceilings_walk_far(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 uint64_t ceilings_walk_set(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 /* How many lines lie between the beginnings of two that follow each other; 0: that is for the mask to say. */
 static inline uint64_t ceilings_apart(const struct ceilings_loop *loop)
 {
-    return loop->run == ceilings_walk ? CEILINGS_WALK_LINES : loop->run == ceilings_walk_set ? CEILINGS_SET_LINES : 0;
+    if (loop->run == ceilings_walk) return CEILINGS_WALK_LINES;
+    if (loop->run == ceilings_walk_far) return CEILINGS_FAR_LINES;
+    return loop->run == ceilings_walk_set ? CEILINGS_SET_LINES : 0;
 }
 #define PATTERN_ENTRIES                                                                                            \
     {"random", "scalar", "", "f64", "r", "chain", 64, 0, 0, ceilings_chase},                                       \
         {"scattered", "scalar", "", "f64", "r", "chains", 64, 0, 0, ceilings_scatter},                                \
         {"strided", "scalar", "", "f64", "r", "stride", 64, 0, 0, ceilings_stride},                                \
         {"walk", "scalar", "", "f64", "r", "pages", 64, 0, 0, ceilings_walk},                                       \
+        {"far walk", "scalar", "", "f64", "r", "far pages", 64, 0, 0, ceilings_walk_far},                              \
         {"same set", "scalar", "", "f64", "r", "set", 64, 0, 0, ceilings_walk_set}
 #endif

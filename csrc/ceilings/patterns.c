@@ -84,6 +84,12 @@ uint64_t ceilings_walk(uint64_t iterations, uint64_t mask, double *a, double *b,
     return walk(iterations, mask / LINE + 1, a, CEILINGS_WALK_LINES * LINE);
 }
 
+uint64_t ceilings_walk_far(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
+{
+    (void)b, (void)c;
+    return walk(iterations, mask / LINE + 1, a, CEILINGS_FAR_LINES * LINE);
+}
+
 uint64_t ceilings_walk_set(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
 {
     (void)b, (void)c;

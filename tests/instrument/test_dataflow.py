@@ -23,7 +23,8 @@ MADE_UP = Latencies(
     {
         "int": 1, "int_mul": 3, "int_div": 40, "move": 0, "vector": 1, "add": 5, "mul": 7, "fma": 9,
         "div_f32": 20, "div_f64": 30, "div_f64_256": 35, "sqrt": 50, "min": 2, "convert": 6, "round": 8,
-        "estimate": 4, "load": 100, "load_vector": 200, "forward": 1000, "forward_vector": 2000, "locked": 3000,
+        "estimate": 4, "load": 100, "load_vector": 200, "forward": 1000, "forward_vector": 2000,
+        "locked": 3000,
     },
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ EVERY = [lib.ceilings_loop(index) for index in range(lib.ceilings_loop_count())]
 USABLE = loops()
 OF_CHUNKS = [one for one in USABLE if one.streams and not one.of_lines]
 BY_HAND = [one for one in USABLE if not one.of_lines]
-PLAIN = (b"chain", b"chains", b"stride", b"pages", b"set")
+PLAIN = (b"chain", b"chains", b"stride", b"pages", b"far pages", b"set")
 ENTRIES = [
     entry for entry in EVERY if ffi.string(entry.order) not in PLAIN and ffi.string(entry.streams) != b"*"
 ]
@@ -97,7 +97,7 @@ def test_write_allocate_follows_from_the_streams() -> None:
     expected = {"read": 8, "store": 16, "copy": 24, "triad": 32, "update": 16}
     expected |= {"store NT": 8, "copy NT": 16, "triad NT": 24, "2:1": 32, "3:1": 40, "1:2": 40}
     expected |= {"2:1 in place": 24, "random": 64, "scattered": 64, "strided": 64, "walk": 64}
-    expected |= {"same set": 64}
+    expected |= {"same set": 64, "far walk": 64}
     assert moved == {mix: expected[mix] for mix in moved}
 
 
