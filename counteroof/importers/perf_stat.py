@@ -51,6 +51,16 @@ _TEXT_ROW = re.compile(
     r"(?:\s+#\s*(?P<metric>[\d.,]+|nan)?\s*(?P<metric_unit>[^(]*?))?"
     r"\s*(?:\(\s*\+-[^)]*\))?\s*(?:\((?P<running>[\d.]+)%\))?\s*$"
 )
+_COMMA_TEXT = re.compile(
+    r"^[ \t]*(?:\d+,\d{4,}\s+(?:\+-\s*[\d.,]+\s+)?seconds time elapsed|\d+,\d{9}\s)", re.MULTILINE
+)
+"""What tells a text of a language with a decimal comma: a time, which has more than three decimals."""
+_COMMA_CSV = re.compile(r"^\d+,\d\d$")
+_COMMA_JSON = re.compile(r'("[\w-]+"\s*:\s*(?:"-?\d+(?=,\d{6}")|\d+)),(\d+"?\s*[,}])')
+"""A number in the user's language; those between quotes have six decimals."""
+_NUMBER = re.compile(r"(?<![\w.,=/:'-])\d[\d.,]*(?![\w/])")
+_WITH_COMMA = re.compile(r"(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_PREFIX = re.compile(r"[A-Za-z(_].*|\s*\d+\.\d+")
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,8 @@ class Stats:
 
 def recognises(text: str) -> bool:
     """Return whether a text looks like the output of ``perf stat``."""
+    if _COMMA_TEXT.search(text):
+        return True
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if any(_HEADER.search(line) or _in_intervals(line) for line in lines[:50]):
         return True
@@ -96,6 +108,8 @@ def recognises(text: str) -> bool:
 def read(text: str, path: Path, options: Options) -> list[Results]:
     """Return the one run that a file of ``perf stat`` is."""
     text = re.sub(r"(?<=\d)[\u00a0\u202f](?=\d{3})", "", text)  # what separates thousands in some languages
+    if _COMMA_TEXT.search(text):
+        text = _with_points(text, path)
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if any(_HEADER.search(line) or _in_intervals(line) for line in lines):
         stats = _read_text(lines, path)
@@ -108,6 +122,19 @@ def read(text: str, path: Path, options: Options) -> list[Results]:
     kernel = _kernel(stats, path, options)
     described = machine(f"machine of {path.name}", "unknown", notes=("the file does not name the processor",))
     return [results(described, [result(kernel, ())], path)]
+
+
+def _with_points(text: str, path: Path) -> str:
+    """Return a text of a language with a decimal comma, and points between thousands, as C has it."""
+
+    def plain(match: re.Match[str]) -> str:
+        if not _WITH_COMMA.fullmatch(match[0]):
+            raise BadInput(
+                f"{path}: found {match[0]!r} where times have a decimal comma; export it again with LC_ALL=C"
+            )
+        return match[0].replace(".", "").replace(",", ".")
+
+    return "\n".join(line if _HEADER.search(line) else _NUMBER.sub(plain, line) for line in text.splitlines())
 
 
 def _read_json(lines: Sequence[str], path: Path) -> Stats:
@@ -149,7 +176,7 @@ def _entries(lines: Sequence[str], path: Path) -> Iterator[dict[str, Any]]:
     """Give the objects of JSON lines; perf has put several on a line."""
     decoder = json.JSONDecoder()
     for number_, line in enumerate(lines, 1):
-        rest = line.strip()
+        rest = _COMMA_JSON.sub(r"\1.\2", line.strip())  # perf writes decimals in the user's language
         while rest:
             try:
                 entry, end = decoder.raw_decode(rest)
@@ -187,9 +214,17 @@ def _running(text: object, where: str, path: Path) -> float:
 def _separator(lines: Sequence[str]) -> str | None:
     """Return what stands between the fields of CSV lines, or ``None`` if they are none."""
     for separator in (",", ";", "|", "\t", ":"):
-        if any(_csv_row(line.split(separator)) is not None for line in lines[:200]):
+        if any(_csv_row(_fields(line, separator)) is not None for line in lines[:200]):
             return separator
     return None
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """Return the fields of a line; decimals in the user's language get their point back."""
+    fields = line.split(separator)
+    if separator != "," and any(_COMMA_CSV.match(field) for field in fields):
+        return [re.sub(r"^(\s*\d+),(\d+\s*)$", r"\1.\2", field) for field in fields]
+    return fields
 
 
 def _csv_row(fields: Sequence[str]) -> tuple[int, int] | None:
@@ -205,10 +240,12 @@ def _csv_row(fields: Sequence[str]) -> tuple[int, int] | None:
             or (unit and not re.match(r"^[A-Za-z%/]+$", unit))
         ):
             continue
+        if at and not _PREFIX.fullmatch(fields[0]):
+            continue  # a number with a decimal comma, whose end looks like the value
         for shift in (3, 4):  # with -r the spread stands between
             if at + shift + 1 < len(fields):
                 runtime, share = fields[at + shift].strip(), fields[at + shift + 1].strip()
-                if re.fullmatch(r"\d+", runtime) and re.fullmatch(r"\d+(\.\d+)?", share):
+                if re.fullmatch(r"\d+", runtime) and re.fullmatch(r"\d+\.\d+", share):
                     return at, at + shift + 1
     return None
 
@@ -220,7 +257,7 @@ def _read_csv(lines: Sequence[str], path: Path) -> Stats:
     rows = []
     interval, repeated = None, False
     for line in lines:
-        fields = line.split(separator)
+        fields = _fields(line, separator)
         found = _csv_row(fields)
         if found is None:
             continue  # a metric without a counter

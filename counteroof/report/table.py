@@ -302,7 +302,7 @@ def _styled(
 
 
 def _in_blocks(lines: Sequence[str]) -> list[RenderableType]:
-    """Return lines as texts of some each: the time that rich takes grows with the square of a text's length."""
+    """Return lines as texts of some each: rich takes time with the square of a text's length."""
     from rich.text import Text
 
     return [Text("\n".join(some), no_wrap=True, overflow="ignore") for some in _batched(lines)]

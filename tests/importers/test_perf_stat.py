@@ -311,9 +311,69 @@ def test_the_same_said_twice_is_no_contradiction() -> None:
         (ZEN4.replace("923479872", "923.479.872"), "the value '923.479.872'"),
         (ZEN4 + ZEN4, "2 outputs of perf stat; import one at a time"),
         (" Performance counter stats for 'x':\n\n  1.0 seconds time elapsed\n", "has no counts"),
-        (ZEN4.replace("0.121088416", "0,121088416"), "expected seconds with a decimal point"),
+        (ZEN4.replace("0.121088416", "0,121088416"), "found '117.94' where times have a decimal comma"),
     ],
 )
 def test_damaged_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message.replace(".", r"\.")):
         read(text)
+
+
+GERMAN = """
+ Performance counter stats for './ge1 1.111':
+
+       923.479.872      fp_ret_sse_avx_ops.all:u         #    7,830 G/sec     ( +-  0,01% )  (66,67%)
+            117,94 msec task-clock:u                     #    0,974 CPUs utilized
+
+       0,121088416 seconds time elapsed
+"""
+
+
+def test_a_text_with_decimal_commas_has_the_same_numbers() -> None:
+    kernel = read(GERMAN)
+    assert value(kernel, "flops") == 923_479_872
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(0.121088416)
+    assert kernel.name == "./ge1 1.111"
+    assert "scaled: counted 67 % of the time" in str(kernel.flops.reason)
+
+
+def test_intervals_with_decimal_commas_add_up() -> None:
+    text = "".join(f"     {n},000123456      1.000.000      fp_ret_sse_avx_ops.all:u\n" for n in (1, 2))
+    kernel = read(text)
+    assert value(kernel, "flops") == 2_000_000
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(2.000123456)
+
+
+def test_csv_and_json_with_decimal_commas_have_the_same_numbers() -> None:
+    csv = (
+        "923479872;;fp_ret_sse_avx_ops.all:u;117940000;66,67;7,830;G/sec\n"
+        "117,94;msec;task-clock:u;117940000;100,00;0,974;CPUs utilized\n"
+    )
+    json_ = (
+        '{"counter-value" : "923479872,000000", "unit" : "", "event" : "fp_ret_sse_avx_ops.all:u", '
+        '"event-runtime" : 117940000, "pcnt-running" : 66,67, "metric-value" : "7,830000"}\n'
+        '{"counter-value" : "117,940000", "unit" : "msec", "event" : "task-clock:u", '
+        '"event-runtime" : 117940000, "pcnt-running" : 100,00, "metric-value" : "0,974000", '
+        '"metric-unit" : "CPUs utilized"}\n'
+    )
+    for text, name in ((csv, "a.csv"), (json_, "a.json")):
+        kernel = read(text, name)
+        assert value(kernel, "flops") == 923_479_872
+        assert "scaled: counted 67 % of the time" in str(kernel.flops.reason)
+        assert kernel.seconds is not None
+        assert kernel.seconds.median == pytest.approx(0.11794 / 0.974, rel=1e-3)
+
+
+def test_decimal_commas_between_commas_are_refused_not_guessed() -> None:
+    text = (
+        "923479872,,fp_ret_sse_avx_ops.all:u,117940000,100.00,7.830,G/sec\n"
+        "117,94,msec,task-clock:u,117940000,100.00,0.974,CPUs utilized\n"
+    )
+    # the second line alone would be 94 ms in an interval of 117 s
+    kernel = read(text, "a.csv")
+    assert value(kernel, "flops") == 923_479_872
+    assert kernel.seconds is None
+    with pytest.raises(BadInput, match="no line of perf stat -x"):
+        perf_stat.read(text.replace("100.00", "100,00"), Path("a.csv"), Options())
