@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import ceilings, units
-from .ceiling_jobs import shared_levels
+from .ceiling_jobs import WALK, shared_levels
 from .ceilings import DISTURBED, Progress
 from .machine.model import Ceiling, Machine
 
@@ -83,4 +83,9 @@ def _beaten(machine: Machine, threads: int) -> str | None:
 
 def _private(machine: Machine, threads: int) -> list[Ceiling]:
     shared = shared_levels(machine)
-    return [one for one in machine.ceilings if one.threads == threads and one.level not in shared]
+    return [
+        one
+        for one in machine.ceilings
+        # a walk is as fast as its page frames have luck
+        if one.threads == threads and one.level not in shared and one.mix != WALK
+    ]

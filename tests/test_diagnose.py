@@ -1306,3 +1306,16 @@ def test_rows_of_several_pages_are_walked_as_far_walks_are(row: int, far: bool) 
     # without them those over neighbouring pages count
     without = replace(found, machine=replace(found.machine, access=()))
     assert 64 / tiles.walk(tiles.walks(without, tiles.row_bytes(shape)), 4096) == pytest.approx(6e-9)
+
+
+@pytest.mark.parametrize(
+    ("stride", "huge", "said"), [(4160, None, True), (4160, True, False), (128, None, False)]
+)
+def test_accesses_of_a_page_each_are_pointed_at_where_no_cause_is_found(
+    stride: int, huge: bool | None, said: bool
+) -> None:
+    walked = StrideShare("a", stride, 8, False, 1.0, N)
+    array = replace(read("a", 8 * N), huge_pages=huge)
+    counted = measurement(2 * N, (array,), strides=(walked,), l1_l2_bytes=modelled(8 * N))
+    one = only(facts(counted=counted, seconds=0.1), fine.OPEN)
+    assert ("most accesses to a are in another page" in one.try_) == said

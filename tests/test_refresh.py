@@ -46,6 +46,13 @@ def test_a_lower_clock_than_others_of_the_same_isa_is_doubtful() -> None:
     assert doubted(FMA, steady(ADD, clock_hz=None)) == {}
 
 
+def test_walks_are_not_doubted_for_their_page_frames_may_have_had_luck() -> None:
+    walk = bandwidth("L1-L2 walk 2560", 70, level="l2", mix="walk")
+    assert doubted(*KEPT, replace(walk, samples=(walk.value, *[0.8 * walk.value] * 7))) == {}
+    other = replace(L2, samples=(L2.value, *[0.8 * L2.value] * 7))
+    assert doubted(FMA, other) == {L2.name: "1 of 8 samples came close to it"}
+
+
 def test_an_isa_may_have_a_clock_of_its_own() -> None:
     assert doubted(FMA, steady(SCALAR, clock_hz=5e9)) == {}
 

@@ -76,7 +76,7 @@ def nothing_found(facts: Facts, costs: Iterable[Finding] = ()) -> Finding | None
         OPEN,
         "note",
         f"{found}: only {said}. Least shares, which overlap: {known_parts}{_beside(facts, rate, misses)}",
-        "; ".join(_suspects(seconds, rate, misses)),
+        "; ".join((*_pages(facts), *_suspects(seconds, rate, misses))),
         evidence=evidence,
     )
 
@@ -90,6 +90,18 @@ def _beside(facts: Facts, rate: float | None, misses: float | None) -> str:
     if rate is not None:
         text += f"; {units.ratio(rate)} instructions a cycle"
     return text
+
+
+def _pages(facts: Facts) -> Iterator[str]:
+    """Return what to do about accesses each of which is in another page than the one before."""
+    paged = (one.name for one in facts.arrays if not one.huge_pages)
+    walked = [(name, stride) for name in paged if (stride := facts.walk(name)) is not None]
+    names = ", ".join(name for name, stride in walked if abs(stride) >= tiles.PAGE)
+    if names:
+        yield (
+            f"most accesses to {names} are in another page than the one before, whose address has to be "
+            "translated first: walk along the rows, or put it on huge pages"
+        )
 
 
 def _suspects(seconds: float, rate: float | None, misses: float | None) -> Iterator[str]:
