@@ -42,6 +42,7 @@ def for_run(
     A file with ceilings is taken as it is; one with caches alone gets the ceilings of this machine. Those are
     measured if they are missing or were disturbed when they were measured.
     """
+    from .cachesim import options
     from .machine import file as machine_file
     from .machine import topology
 
@@ -54,6 +55,11 @@ def for_run(
         machine = here = machine_file.load(file)
     if machine.ceilings:
         return machine, None
+    if file is not None:
+        try:
+            options.check(machine.caches)
+        except BadInput as error:
+            raise BadInput(f"{file}: {error}") from error
     here = with_ceilings(here, threads, steps=steps, say=say)
     if file is None:
         return here, here

@@ -28,6 +28,7 @@ from ..errors import BadInput, CounteroofError
 from ..machine import tlb
 from ..machine.model import CacheLevel, Policy, Prefetch, Stores, Tlb
 from ..native import ffi, lib
+from .options import check
 
 PAGE = 4096
 """Bytes of the pages that frames are given for."""
@@ -165,7 +166,7 @@ class CacheModel:
         tlbs: Sequence[Tlb] = (),
         prefetch: Prefetch = Prefetch(),  # noqa: B008
     ) -> None:
-        _check(caches)
+        check(caches)
         _check_tlbs(tlbs)
         self.caches = tuple(caches)
         self.line_bytes = caches[0].line_bytes
@@ -474,39 +475,6 @@ def private_levels(caches: Sequence[CacheLevel]) -> int:
     fewest = min(cache.shared_by for cache in caches)
     private = next((n for n, cache in enumerate(caches) if cache.shared_by > fewest), len(caches))
     return min(private, 2) if len(caches) > 2 else private
-
-
-def _check(caches: Sequence[CacheLevel]) -> None:
-    """Raise BadInput for what the simulator cannot do, with the level and the number that is wrong."""
-    if not 1 <= len(caches) <= 4:
-        raise BadInput(f"the cache model takes 1 to 4 levels, not {len(caches)}")
-    lines = {cache.line_bytes for cache in caches}
-    if len(lines) > 1 or not lines <= {64, 128, 256}:
-        raise BadInput(f"all levels need the same line size, 64, 128 or 256 bytes, not {sorted(lines)}")
-    for cache in caches:
-        if not 1 <= cache.ways <= 64:
-            raise BadInput(f"{cache.name}: 1 to 64 ways can be simulated, not {cache.ways}")
-        way = cache.ways * cache.line_bytes
-        if cache.bytes <= 0 or cache.bytes % way:
-            raise BadInput(
-                f"{cache.name}: {cache.bytes} bytes are not a whole number of sets of"
-                f" {cache.ways} ways x {cache.line_bytes} bytes"
-            )
-        if cache.policy.kind == "plru" and cache.ways & (cache.ways - 1):
-            raise BadInput(f"{cache.name}: tree PLRU needs a power of two of ways, not {cache.ways}")
-        if cache.policy.leaders > cache.bytes // way // 2:
-            raise BadInput(
-                f"{cache.name}: {cache.policy.leaders} leaders a side are more than half of its"
-                f" {cache.bytes // way} sets"
-            )
-        if cache.slices < 1 or cache.bytes // way % cache.slices:
-            raise BadInput(
-                f"{cache.name}: {cache.bytes // way} sets cannot be split into {cache.slices} slices"
-            )
-        if cache.bytes // way > 1 << 26:
-            raise BadInput(
-                f"{cache.name}: {cache.bytes // way} sets are more than can be simulated ({1 << 26})"
-            )
 
 
 def _check_tlbs(tlbs: Sequence[Tlb]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,3 +112,42 @@ def _shrunk(cache: CacheLevel, held: int | None) -> CacheLevel:
     unit = cache.ways * cache.slices * _PAGE
     source = f"{cache.source}; capacity measured, {cache.bytes} B by its label"
     return dataclasses.replace(cache, bytes=max(1, held // unit) * unit, source=source)
+
+
+def check(caches: Sequence[CacheLevel]) -> None:
+    """Say what the simulator cannot do, with the level and the number that is wrong.
+
+    Raises
+    ------
+    BadInput
+        If there is anything.
+    """
+    if not 1 <= len(caches) <= 4:
+        raise BadInput(f"the cache model takes 1 to 4 levels, not {len(caches)}")
+    lines = {cache.line_bytes for cache in caches}
+    if len(lines) > 1 or not lines <= {64, 128, 256}:
+        raise BadInput(f"all levels need the same line size, 64, 128 or 256 bytes, not {sorted(lines)}")
+    for cache in caches:
+        if not 1 <= cache.ways <= 64:
+            raise BadInput(f"{cache.name}: 1 to 64 ways can be simulated, not {cache.ways}")
+        way = cache.ways * cache.line_bytes
+        if cache.bytes <= 0 or cache.bytes % way:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes} bytes are not a whole number of sets of"
+                f" {cache.ways} ways x {cache.line_bytes} bytes"
+            )
+        if cache.policy.kind == "plru" and cache.ways & (cache.ways - 1):
+            raise BadInput(f"{cache.name}: tree PLRU needs a power of two of ways, not {cache.ways}")
+        if cache.policy.leaders > cache.bytes // way // 2:
+            raise BadInput(
+                f"{cache.name}: {cache.policy.leaders} leaders a side are more than half of its"
+                f" {cache.bytes // way} sets"
+            )
+        if cache.slices < 1 or cache.bytes // way % cache.slices:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes // way} sets cannot be split into {cache.slices} slices"
+            )
+        if cache.bytes // way > 1 << 26:
+            raise BadInput(
+                f"{cache.name}: {cache.bytes // way} sets are more than can be simulated ({1 << 26})"
+            )

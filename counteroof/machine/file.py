@@ -88,12 +88,17 @@ def load(path: Path, here: Machine | None = None) -> Machine:
         raise MachineFileError(problems)
     if here is None:
         here = topology.detect(caches=caches)
-    note = (
+    notes = [
         f"the caches are those of {name} from {path}, not this machine's: bytes are what that machine would "
         "move, times and ceilings are of this one"
-    )
+    ]
+    if isinstance(data, dict) and "stores" not in data:
+        notes.append(
+            f"{path} says nothing of stores: that a line is read before it is written (no write-allocate "
+            "evasion), and that a non-temporal store in part costs a read, is assumed"
+        )
     return dataclasses.replace(
-        here, caches=caches, stores=stores, prefetch=prefetch, tlbs=tlbs, notes=(*here.notes, note)
+        here, caches=caches, stores=stores, prefetch=prefetch, tlbs=tlbs, notes=(*here.notes, *notes)
     )
 
 
@@ -223,15 +228,31 @@ def _cache(entry: object, line: int, where: str, problems: list[Problem]) -> tup
     slices = _get(entry, "slices", int, 1, where, problems)
     fill = _get(entry, "fill", str, "non-inclusive", where, problems)
     fills = typing.get_args(Fill)
+    if fill == "victim" and level == 1:
+        problems.append(
+            Problem(f"{where}.fill", repr(fill), "another: there is no cache above to evict lines")
+        )
     if fill is not None and fill not in fills:
         problems.append(Problem(f"{where}.fill", repr(fill), "one of " + ", ".join(map(repr, fills))))
     size = _size(entry, where, problems)
     policy = replacement.read(entry.get("policy", "lru"), f"{where}.policy", problems)
     if len(problems) > before or policy is None:
         return None
-    source = where.partition(":")[0]
+    source = where.partition(":")[0] + _taken_for_granted(entry, level)
     cache = CacheLevel(f"L{level}", size, ways, line, shared_by, fill, hashed, source, policy, slices)
     return level, cache
+
+
+def _taken_for_granted(entry: dict[str, Any], level: int) -> str:
+    """Return what an entry leaves out of how a cache works, as an addition to its source."""
+    asked = {"fill": "fill"} if level > 1 else {}
+    if level > 2:
+        asked |= {"hashed": "index", "policy": "replacement"}
+    words = [word for key, word in asked.items() if key not in entry]
+    if not words:
+        return ""
+    *first, last = words
+    return f" (L{level}: {', '.join(first)}{' and ' if first else ''}{last} assumed)"
 
 
 def _size(entry: dict[str, Any], where: str, problems: list[Problem]) -> int:

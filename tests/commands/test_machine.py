@@ -12,6 +12,7 @@ import pytest
 
 from counteroof import ceiling_access, ceilings, refresh
 from counteroof.commands import BAD_INPUT, DONE, _machine, main
+from counteroof.errors import BadInput
 from counteroof.machine import store, topology
 from counteroof.machine.model import Capacity, Ceiling, Machine, SweepPoint
 from tests import factories
@@ -145,6 +146,25 @@ def test_a_file_of_caches_alone_gets_this_machines_ceilings(
     assert (machine.caches[0].bytes, here.caches) == (16384, BARE.caches)
     assert machine.ceilings == here.ceilings
     assert threads_of(machine) == [1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("name =", "line_bytes = 512\nname =", "all levels need the same line size, 64, 128 or 256 bytes"),
+        ("ways = 4", "ways = 128", "L1: 1 to 64 ways can be simulated, not 128"),
+    ],
+)
+def test_caches_that_cannot_be_simulated_are_a_mistake_of_the_file(
+    measured: list[tuple[int, ...]], tmp_path: Path, old: str, new: str, complaint: str
+) -> None:
+    """And no failure of each kernel, once the machine has been measured."""
+    path = tmp_path / "other.toml"
+    text = "name = 'a small one'\n[[cache]]\nlevel = 1\nsize = '16 KiB'\nways = 4\n"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BadInput, match=f"other.toml: {complaint}"):
+        _machine.for_run(path, [1])
+    assert measured == []
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(
