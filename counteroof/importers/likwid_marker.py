@@ -93,6 +93,8 @@ def _entry(line: str, path: Path) -> Entry:
             f"{path} is said in two ways that disagree: {numbers[5].value} counters are announced and "
             f"{len(values)} follow in {line.strip()[:60]!r}"
         )
+    if any(one.value < 0 for one in numbers):
+        raise BadInput(f"{path}: found {line.strip()[:80]!r}; expected numbers that are not negative")
     region, group, thread, calls = (int(one.value) for one in numbers[:4])
     return Entry(region, group, thread, calls, float(numbers[4].value), values)
 

@@ -158,11 +158,23 @@ def _long(entries: Sequence[Mapping[str, str]], path: Path) -> Iterator[Launch]:
                 f"{entry['Kernel Name']}; export one session at a time"
             )
         name = entry[_LONG[0]].strip()
-        if name == "Duration":
-            name = _TIME
+        if "__" not in name:  # a label of the details page, where sections have different numbers of one name
+            name = _label(name, entry[_LONG[1]])
         if name:
             _put(launch, name, entry[_LONG[1]], entry[_LONG[2]], path)
     yield from launches.values()
+
+
+def _label(name: str, unit: str) -> str:
+    """Return the metric that a label of the details page stands for, of those that are used; else nothing.
+
+    Labels: SpeedOfLight.section and MemoryWorkloadAnalysis.section, which come with Nsight Compute.
+    """
+    if name == "Duration":
+        return _TIME
+    if name == "Memory Throughput" and "byte/s" in unit.lower():
+        return "dram__bytes.sum.per_second"
+    return ""
 
 
 def _raw(header: Sequence[str], entries: Sequence[Mapping[str, str]], path: Path) -> Iterator[Launch]:
@@ -197,7 +209,7 @@ def _put(launch: Launch, name: str, unit: str, text: str, path: Path) -> None:
     if text.strip().lower() in _NOTHING:
         return
     said = number(text, name)
-    factor = _factor(unit)
+    factor = _factor(unit) if unit.strip() or not _has_unit(name) else None
     if said is None or factor is None:
         if _wanted(name):
             raise BadInput(
@@ -214,6 +226,10 @@ def _put(launch: Launch, name: str, unit: str, text: str, path: Path) -> None:
 
 def _wanted(name: str) -> bool:
     return name == _TIME or name.startswith("dram__bytes") or "_inst_executed_op_" in name
+
+
+def _has_unit(name: str) -> bool:
+    return name == _TIME or name.startswith("dram__bytes")
 
 
 def _factor(unit: str) -> float | None:

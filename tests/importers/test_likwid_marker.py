@@ -76,6 +76,7 @@ def test_what_is_said_in_two_ways_that_disagree_is_refused(text: str, message: s
             "expected region, group, thread, calls, seconds, counters",
         ),
         (ZEN3.replace("\n1 0 0 1", "\n5 0 0 1"), {}, "found region 5, group 0"),
+        (ZEN3.replace("\n1 0 0 1", "\n1 0 0 -1"), {}, "expected numbers that are not negative"),
         (ZEN3, {"events": ("A", "B")}, "2 events are named, but marker.txt has 7 counters"),
     ],
 )

@@ -308,3 +308,36 @@ def test_a_rate_that_agrees_with_its_sum_is_no_contradiction() -> None:
 def test_damaged_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         read(text)
+
+
+def detail(section: str, label: str, unit: str, value: str) -> str:
+    """Return a row of the details page."""
+    return row(label, unit, value).replace("Command line profiler metrics", section)
+
+
+def test_the_details_page_has_labels_of_one_name_in_several_sections() -> None:
+    page = [
+        LONG,
+        detail("GPU Speed Of Light Throughput", "Memory Throughput", "%", "55.20"),
+        detail("GPU Speed Of Light Throughput", "Duration", "ms", "1.50"),
+        detail("Memory Workload Analysis", "Memory Throughput", "Gbyte/second", "426.90"),
+        detail("Memory Workload Analysis", "Mem Busy", "%", "31.1"),
+        detail("Compute Workload Analysis", "Mem Busy", "%", "12.0"),
+    ]
+    kernel = only("\n".join(page))
+    assert kernel.seconds is not None
+    assert kernel.seconds.median == pytest.approx(1.5e-3)
+    assert kernel.dram_bytes.value == pytest.approx(640.35e6)
+
+
+@pytest.mark.parametrize("name", ["dram__bytes_op_read.sum", "gpu__time_duration.sum"])
+def test_a_number_without_its_unit_is_refused(name: str) -> None:
+    unit = "byte" if "byte" in name else "ns"
+    text = SAXPY.replace(f'"{name}","{unit}"', f'"{name}",""')
+    assert text != SAXPY
+    with pytest.raises(BadInput, match=name.replace(".", r"\.")):
+        read(text)
+    without = raw(RAW_VALUES).splitlines()
+    del without[1]
+    with pytest.raises(BadInput, match="in a unit such as byte"):
+        read("\n".join(without))
