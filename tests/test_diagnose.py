@@ -1319,3 +1319,13 @@ def test_accesses_of_a_page_each_are_pointed_at_where_no_cause_is_found(
     counted = measurement(2 * N, (array,), strides=(walked,), l1_l2_bytes=modelled(8 * N))
     one = only(facts(counted=counted, seconds=0.1), fine.OPEN)
     assert ("most accesses to a are in another page" in one.try_) == said
+
+
+def test_sums_that_become_an_array_make_the_gain_of_exchanged_loops_a_bound() -> None:
+    one = only(across(), "strided access")
+    assert "the gain is a bound" not in one.try_
+    found = across()
+    assert found.counted is not None
+    chain = LoopChain(library="lib.so", address=0, passes=N, cycles=0.1, demanded_cycles=0.1 * N)
+    summed = replace(found, counted=replace(found.counted, chains=(chain,), latencies="a table"))
+    assert "becomes an array then" in only(summed, "strided access").try_

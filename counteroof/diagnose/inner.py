@@ -123,6 +123,16 @@ def _order(facts: Facts, found: Across) -> str:
     )
 
 
+def _sums(facts: Facts, found: Across) -> str:
+    """Return what the gain of exchanged loops leaves out if they add up in registers now."""
+    if not facts.demand.chains or not tiles.exchangeable(facts, found.names):
+        return ""
+    return (
+        "; the gain is a bound: what each column adds up in a register becomes an array then, which is loaded "
+        "and stored for each element"
+    )
+
+
 def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
     names, line = ", ".join(found.names), facts.line_bytes
     asked = asked_bytes(facts, names, found.times)
@@ -131,7 +141,9 @@ def _walked_across(facts: Facts, found: Across, gain: Gain) -> Finding:
         f"{names} is walked across its lines, most accesses {found.stride} B from the one before: "
         f"{units.count(found.accesses)} of them ask {facts.caches[1].name} or what is below it for a line, "
         f"{found.times:.1f} times for each line, for {asked} of its {line} B{_uncertain(facts, gain)}",
-        _order(facts, found) + tiles.advice(facts, STRIDED, list(found.names), found.times, held=0),
+        _order(facts, found)
+        + tiles.advice(facts, STRIDED, list(found.names), found.times, held=0)
+        + _sums(facts, found),
         gain,
         {
             "stride": found.stride,
