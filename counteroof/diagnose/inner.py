@@ -128,8 +128,8 @@ def _sums(facts: Facts, found: Across) -> str:
     if not facts.demand.chains or not tiles.exchangeable(facts, found.names):
         return ""
     return (
-        "; the gain is a bound: what each column adds up in a register becomes an array then, which is loaded "
-        "and stored for each element"
+        "; the gain is a bound: what each column adds up in a register becomes an array then, which is "
+        "loaded and stored for each element"
     )
 
 
