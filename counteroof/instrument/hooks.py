@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..errors import KernelFailed
+
 if TYPE_CHECKING:
     from .engine import Engine
 
@@ -45,13 +47,23 @@ def hooked(engine: Engine, *callables: Any) -> Iterator[None]:
         If one of them is not made of C functions that can be exchanged.
     KernelFailed
         At the end of the context, if a hooked call came to code that the engine cannot run: the rest of the
-        call ran natively, uncounted.
+        call ran natively, uncounted. Also if threads that could not be taken over worked meanwhile.
+
+    Notes
+    -----
+    Threads that extension modules had before, waiting for work, are taken over as by :meth:`Engine.call`, and
+    stay so until the engine is closed: what they do after the context, for native calls, is counted too.
+
+    A call that holds the interpreter's lock while it waits for other threads waits forever, if these come to
+    code that has to be translated: the translator needs the lock.
     """
     with Memory() as memory:
         found = (place for item in callables for place in _function_pointers(item, memory))
         places = list(dict.fromkeys(found))
         before = [memory.word(place) for place in places]
     entries = [engine.entry(function) for function in before]
+    engine.others.take_over()
+    busy = engine.others.busy()
     try:
         for place, entry in zip(places, entries, strict=True):
             ctypes.c_uint64.from_address(place).value = entry
@@ -60,6 +72,9 @@ def hooked(engine: Engine, *callables: Any) -> Iterator[None]:
         for place, function in zip(places, before, strict=True):
             ctypes.c_uint64.from_address(place).value = function
     engine.check()
+    uncounted = engine.others.worked(busy)
+    if uncounted is not None:
+        raise KernelFailed("unsupported", uncounted)
 
 
 def capsule_function(capsule: Any) -> int:

@@ -144,3 +144,70 @@ def test_code_that_cannot_be_run_is_an_error_at_the_end(
             engine.check()
         assert results == [expected] * 2
         assert function(7) == expected
+
+
+POOL = """
+#include <pthread.h>
+#include <semaphore.h>
+extern void *PyLong_FromLong(long);
+extern long PyLong_AsLong(void *);
+extern void *PyEval_SaveThread(void);
+extern void PyEval_RestoreThread(void *);
+static sem_t go, done;
+static double value;
+static long count;
+static void *worker(void *unused) {
+#ifdef BLOCK_SIGNALS
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+#endif
+    for (;;) {
+        sem_wait(&go);
+        for (long i = 0; i < count; i++) value = value * 0.5 + 1.0;
+        sem_post(&done);
+    }
+    return NULL;
+}
+__attribute__((constructor)) static void start(void) {
+    pthread_t thread;
+    sem_init(&go, 0, 0);
+    sem_init(&done, 0, 0);
+    pthread_create(&thread, NULL, worker, NULL);
+}
+void *function(void *self, void *argument) {
+    count = PyLong_AsLong(argument);
+    void *state = PyEval_SaveThread();
+    sem_post(&go);
+    sem_wait(&done);
+    PyEval_RestoreThread(state);
+    return PyLong_FromLong(count);
+}
+"""
+
+
+@needs("gcc")
+def test_threads_that_a_module_had_before_are_counted(tmp_path: Path) -> None:
+    library = ctypes.CDLL(str(shared(tmp_path, POOL, "-pthread")))
+    function = built_in(library)
+    function(10)
+    with Engine("flops") as engine, hooked(engine, function):
+        assert function(1000) == 1000
+        assert flops(engine) == 2 * 1000
+    assert function(10) == 10
+
+
+@needs("gcc")
+def test_threads_that_cannot_be_counted_and_work_are_an_error_at_the_end(tmp_path: Path) -> None:
+    code = "#include <signal.h>\n" + POOL
+    library = ctypes.CDLL(str(shared(tmp_path, code, "-pthread", "-DBLOCK_SIGNALS")))
+    function = built_in(library)
+    with Engine("flops") as engine:
+        with (
+            pytest.raises(KernelFailed, match="a thread worked .* blocks the signal"),
+            hooked(engine, function),
+        ):
+            function(3_000_000)
+        with hooked(engine, math.sqrt):
+            math.sqrt(4)
+    assert function(10) == 10
