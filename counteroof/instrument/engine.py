@@ -29,6 +29,12 @@ STATUS = {
     -5: "a limit of the engine was reached",
     -8: "a thread of a library did not let go of translated code",
     -9: "the program sets its thread pointer (the FS base), which the engine needs to find itself",
+    -10: "the engine cannot read this process's code: process_vm_readv, /proc/self/maps or /proc/self/mem is"
+    " refused; mount /proc, or run it without that seccomp filter",
+    -11: "the engine may not have memory that is both written and executed (a seccomp filter,"
+    " MemoryDenyWriteExecute, SELinux's execmem); allow that, or run it elsewhere",
+    -12: "the engine's threads could not be made; raise the limit of processes (ulimit -u, a container's"
+    " pids)",
 }
 
 
@@ -75,6 +81,8 @@ class Engine:
             raise CounteroofError(
                 f"the instrumentation engine runs on x86-64 only, this is {platform.machine()}"
             )
+        if not Path("/proc/self/maps").exists():
+            raise CounteroofError("the instrumentation engine needs /proc: it is not mounted here")
         from .flops import rule_for
         from .native_code import NativeCode
         from .threads import Threads

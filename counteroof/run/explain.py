@@ -77,6 +77,10 @@ def _explain_address(death: Death) -> tuple[str, str]:
     below_stack = stack is not None and stack.start - STACK_REACH <= address < stack.start
     if below_stack and abs(death.stack_pointer - address) < STACK_REACH:
         return "crash", "the stack overflowed (endless recursion, or large local arrays)"
+    file = _find(death.maps, address)
+    if file is not None:
+        may = {"read": "read", "write": "written", "execute": "executed"}.get(death.access, "used so")
+        return "crash", f"{did} address {address:#x}, in {Path(file.path).name}, which may not be {may} there"
     near = min(neighbours, default=None)
     if near is not None and near[0] < NEAR:
         return "out-of-bounds", f"{did} {near[1]}"
@@ -123,11 +127,18 @@ def location(death: Death) -> str:
     ]
     if not callers:
         ours = here is not None and Path(here.path).name.startswith(("python", "libpython", "_native"))
+        if ours and death.signal == signal.SIGXCPU:  # asked where it was: what counts was at work
+            return ""
         return f"{text} (not in the kernel: did it overwrite memory that is not its own?)" if ours else text
     # The start of a function may be where a call before it that never returns would have returned to, or an
-    # address that an earlier call left on the stack.
+    # address that an earlier call left on the stack; that of the kernel itself is what it was called by.
     plain = [caller for caller in callers if not _starts_function(death, *caller)]
-    mapped, word = (plain or callers)[0]
+    ends = [
+        (mapped, word)
+        for mapped, word in callers
+        if _symbol(mapped.path, _offset(death, mapped, word)) != death.detail
+    ]
+    mapped, word = (plain or ends or callers)[0]
     called = f"called from {_function(death, mapped, word - 1)}"
     return f"{text}, {called}" if text else called
 

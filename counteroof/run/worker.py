@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BadInput, KernelFailed
+from ..errors import BadInput, CounteroofError, KernelFailed
 from ..native import lib
 from .record import Recorder
 
@@ -78,6 +78,9 @@ def run_guarded(folder: Path, work: Callable[[Recorder], None]) -> None:
         write_result(folder / FAILURE, {"kind": "input", "message": str(error)})
     except MemoryError:
         write_result(folder / FAILURE, {"kind": "setup", "message": "out of memory"})
+    except CounteroofError as error:
+        kind = "internal" if error.__cause__ else "unsupported"  # a mistake of ours, or of this system's
+        write_result(folder / FAILURE, {"kind": kind, "message": str(error)})
     except Exception as error:
         where = traceback.format_exc()
         print(where, file=sys.stderr)

@@ -3,7 +3,8 @@
 
 /* -1 this processor or system cannot run the engine, -2 out of memory, -3 already started, -4 not started,
    -5 a limit of the engine was reached, -6 the call met code that cannot be translated (see the fault), -7 the translator failed,
-   -8 a thread that was taken over cannot be let go, -9 the program sets its thread pointer. */
+   -8 a thread that was taken over cannot be let go, -9 the program sets its thread pointer, -10 code cannot be read,
+   -11 memory cannot be both written and executed, -12 no thread for a consumer. */
 
 struct cachesim;
 struct run_frame;

@@ -4,8 +4,10 @@
 #include "instrument/internal.h"
 
 #include <cpuid.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,13 +117,25 @@ void instrument_offsets(struct instrument_layout *layout) {
     layout->after_native = STATE_AFTER_NATIVE;
 }
 
+/* What the engine cannot do without, and a system may refuse: 0, or the status to say so. */
+static int refused(void) {
+    uint8_t code;
+    if (instrument_read_code((uint64_t)(void *)instrument_start, &code, 1) != 1) return -10;
+    void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return errno == EPERM || errno == EACCES ? -11 : -2;
+    munmap(page, 1);
+    return 0;
+}
+
 int instrument_start(uint64_t (*translator)(uint64_t), struct cachesim *model) {
     unsigned a, b, c, d;
     if (started) return -3;
     if (!instrument_supported() || !__get_cpuid_count(13, 0, &a, &b, &c, &d)) return -1;
     instrument_xsave_bytes = (c + 63) & ~63u; /* CPUID leaf 13, ECX: bytes for all states the processor has */
+    int status = refused();
+    if (status) return status;
     instrument_set_translator(translator);
-    if (instrument_consumer_start(model)) return -2;
+    if (instrument_consumer_start(model)) return -12;
     instrument_signals_start();
     instrument_changes_start();
     started = 1;

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from counteroof.run import explain as words
 from counteroof.run.arrays import GUARD
 from counteroof.run.explain import explain, signal_name
 from counteroof.run.outcome import failure_of
@@ -81,6 +82,36 @@ def test_addresses_far_from_arrays() -> None:
         "SIGSEGV: wrote address 0x500000000000, which is in none of the arrays",
     )
     assert "a null pointer" in told(16)[1]
+
+
+def test_addresses_in_files() -> None:
+    """Text and constants of a library: near arrays, and yet not beyond one of them."""
+    lib = Mapped(B["start"] + 64 * GUARD, B["start"] + 65 * GUARD, False, 0, "/lib.so")
+    death = replace(SEGV, address=lib.start + 8, maps=(*SEGV.maps, lib))
+    said = f"SIGSEGV: wrote address {lib.start + 8:#x}, in lib.so, which may not be written there"
+    assert explain(death, signal.SIGSEGV) == ("crash", said)
+    said = explain(replace(death, access="execute"), signal.SIGSEGV)[1]
+    assert "in lib.so, which may not be executed there" in said
+
+
+LIB, LIBC = Mapped(0x10000, 0x20000, True, 0, "/lib.so"), Mapped(0x30000, 0x40000, True, 0, "/libc.so")
+PYTHON = Mapped(0x50000, 0x60000, True, 0, "/libpython3.so")
+
+
+def test_a_call_that_never_returns_at_the_end_of_the_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``before`` and ``f`` both end so; the stack has the address of ``f`` and what its call would return
+    to."""
+    symbols = {0x0FFF: "before", 0x1000: "f", 0x1FFF: "f", 0x2000: "next"}
+    monkeypatch.setattr(words, "_symbol", lambda path, offset: symbols.get(offset))
+    monkeypatch.setattr(words, "_follows_call", lambda mapped, address: True)
+    death = replace(SEGV, maps=(LIB, LIBC), instruction=0x30010, stack=(0x11000, 0x12000))
+    assert words.location(death) == "in 0x10 of libc.so, called from f of lib.so"
+
+
+def test_where_the_engine_was_at_the_time_limit_is_no_news_of_the_kernel() -> None:
+    death = replace(SEGV, maps=(PYTHON,), instruction=0x50010)
+    assert "did it overwrite memory that is not its own?" in words.location(death)
+    assert words.location(replace(death, signal=signal.SIGXCPU)) == ""
 
 
 def test_stack_overflow() -> None:
