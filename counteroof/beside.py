@@ -7,6 +7,7 @@ kernel runs.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -113,7 +114,8 @@ class Beside:
     def near(self, kernel: int) -> Machine:
         """Return the machine as it was around a kernel, the first of which is 0.
 
-        Of each shared roof the higher of the last look before the kernel and the first one after it.
+        Of each shared roof the higher of the last look before the kernel and the first one after it, with the
+        median of the samples of both.
         """
         return self._with(self._around(kernel))
 
@@ -152,7 +154,13 @@ class Beside:
         )
 
     def _with(self, looks: list[Look]) -> Machine:
-        best = {(one.name, one.threads): one for one in best_of(*(look.ceilings for look in looks))}
+        samples: dict[tuple[str, int], list[float]] = {}
+        for one in (one for look in looks for one in look.ceilings):
+            samples.setdefault((one.name, one.threads), []).extend(one.samples)
+        best = {
+            (one.name, one.threads): replace(one, median=statistics.median(samples[one.name, one.threads]))
+            for one in best_of(*(look.ceilings for look in looks))
+        }
         ceilings, access = (
             tuple(best.get((one.name, one.threads), one) for one in kept)
             for kept in (self._machine.ceilings, self._machine.access)

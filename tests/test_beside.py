@@ -69,6 +69,22 @@ def looks(world: World, *found: tuple[int, float]) -> Beside:
     return beside
 
 
+def test_the_median_of_a_roof_is_that_of_all_looks_around_a_kernel(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sampled(machine: Machine, **options: Any) -> Machine:
+        rate = world.dram * 1e9
+        fresh = world.remeasure(machine, **options)
+        found = (replace(one, samples=(rate, 0.9 * rate, 0.8 * rate)) for one in fresh.ceilings)
+        return replace(fresh, ceilings=tuple(found))
+
+    monkeypatch.setattr(ceilings, "remeasure", sampled)
+    beside = looks(world, (0, 60), (1, 40))
+    (roof,) = [one for one in beside.near(0).ceilings if (one.name, one.threads) == ("DRAM copy", 1)]
+    assert roof.value == 60e9
+    assert roof.median == pytest.approx((48e9 + 40e9) / 2)
+
+
 def test_only_what_others_move_is_measured_with_the_threads_of_the_kernels(world: World) -> None:
     beside = looks(world, (0, 60))
     assert world.asked == [
