@@ -92,14 +92,15 @@ def less_cache(facts: Facts) -> Iterator[Finding]:
     for cache in facts.machine.caches:
         held = _held(facts.machine, cache) if cache.shared_by > 1 else None
         if held is not None and max(held, above) < touched < FAR * cache.bytes:
-            found = f"{units.binary_bytes(held)} were there" if held else "nothing was to be found"
+            found = units.binary_bytes(held) if held else "nothing"
             yield Finding(
                 TAKEN,
                 "doubt",
                 f"{cache.name} is modelled with the {units.binary_bytes(cache.bytes)} of its label, of which "
-                f"{found} when this machine was measured: of the {units.byte_count(touched)} touched, more "
-                "may come from memory than is modelled",
-                "count again with what was measured (--capacity measured), or with hardware counters",
+                f"loads of random lines found {found} when this machine was measured: of the "
+                f"{units.byte_count(touched)} touched, more may come from memory than is modelled",
+                "count again with what was measured (--capacity measured; what is walked through in order "
+                "lies between the two), or with hardware counters",
                 evidence={"label bytes": cache.bytes, "measured bytes": held, "touched bytes": touched},
             )
         above = cache.bytes
