@@ -895,6 +895,27 @@ def test_threads_whose_flops_are_not_their_work_are_not_compared_by_them() -> No
     assert threads.IMBALANCE not in rules(facts(counted=counted, threads=2))
 
 
+@pytest.mark.parametrize(
+    ("called", "told"),
+    [
+        ("GOMP_parallel", True),
+        ("__kmpc_for_static_init_8u", True),
+        ("GOMP_parallel_loop_nonmonotonic_dynamic", False),
+        ("GOMP_loop_ull_guided_next", False),
+        ("__kmpc_dispatch_next_8u", False),
+        ("__kmpc_omp_task", False),
+        ("GOMP_task", False),
+    ],
+)
+def test_threads_that_take_their_work_by_turns_are_not_compared(called: str, told: bool) -> None:
+    """Under the engine another thread may be the first."""
+    few = factories.instrumented(400 * 9)
+    counted = measurement(
+        400, (read("a", 8 * N),), flops_by_thread=(400,), instructions=few, native_calls=((called, 3),)
+    )
+    assert (threads.IMBALANCE in rules(facts(counted=counted, threads=2))) == told
+
+
 # The dot
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from .. import units
@@ -13,6 +14,10 @@ UNEVEN = 1.1
 
 FLOP_SHARE = 0.01
 """With fewer FLOPs an instruction than this they are not the work that the threads share."""
+
+BY_TURNS = re.compile(r"GOMP_(parallel_)?loop\w*(dynamic|guided)|GOMP_task|__kmpc_(dispatch_next|omp_task)")
+"""Of the runtimes of OpenMP: threads take the next piece when they are done with one. Who takes how much
+under the engine, which slows each down in its own way, is not who takes it natively."""
 
 MOVES = 100
 """Fewer accesses to falsely shared lines than this in a call are the seams between threads."""
@@ -94,6 +99,8 @@ def imbalance(facts: Facts) -> Iterator[Finding]:
     if facts.counted is None or facts.threads < 2:
         return
     shares = facts.counted.flops_by_thread
+    if any(BY_TURNS.match(name) for name, _ in facts.counted.native_calls):
+        return
     total = sum(shares)
     if not total or total < FLOP_SHARE * (facts.counted.instructions.value or 0):
         return
