@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import units
@@ -54,12 +54,49 @@ def draw_head(figure: Figure, shown: Picture, total_height: float) -> None:
 
 def legend_inside(paper: Paper, axes: Axes, shown: Picture, panel: Panel) -> None:
     """Draw the legend on the axes, where it covers least, and keep labels off it."""
-    if handles := _handles(shown, (panel,)):
-        legend = axes.legend(
-            handles=handles, loc="best", fontsize=style.FONT - 1, handletextpad=0.3, framealpha=0.9
-        )
-        found = legend.get_window_extent(paper.renderer)
-        paper.obstacles.append(Box(found.x0, found.y0, found.x1, found.y1))
+    handles = _handles(shown, (panel,))
+    if not handles:
+        return
+    look: dict[str, Any] = {
+        "fontsize": style.FONT - 1,
+        "handletextpad": 0.3,
+        "framealpha": 0.9,
+        "borderaxespad": 0.0,
+    }
+    legend = axes.legend(handles=handles, loc="lower right", **look)
+    size = legend.get_window_extent(paper.renderer)
+    area = paper.box(axes)
+    margin = paper.points(3)
+    # matplotlib's "best" knows nothing of the strip beside the roofs
+    # larger by the margin, for what renderers disagree about
+    sides = size.width + margin, size.height + margin
+    box = min(_places(area, *sides, margin), key=lambda box: _covers(paper, box))
+    place = ((box.x0 - area.x0) / (area.x1 - area.x0), (box.y0 - area.y0) / (area.y1 - area.y0))
+    axes.legend(handles=handles, loc=place, **look)
+    paper.obstacles.append(box)
+
+
+def _places(area: Box, width: float, height: float, margin: float) -> Iterator[Box]:
+    """Yield places for a box of this size, those in the corners first."""
+    left, right = area.x0 + margin, max(area.x1 - margin - width, area.x0)
+    low, high = area.y0 + margin, max(area.y1 - margin - height, area.y0)
+    shares = [share / _PLACES for share in range(_PLACES + 1)]
+    for sideways in (1.0, 0.0, 0.5):
+        for share in sorted(shares, key=lambda share: min(share, 1 - share)):
+            x, y = left + sideways * (right - left), low + share * (high - low)
+            yield Box(x, y, x + width, y + height)
+
+
+_PLACES = 16
+"""Steps from the bottom to the top."""
+
+
+def _covers(paper: Paper, box: Box) -> float:
+    """Return how much that is drawn lies under a box: above all markers."""
+    points = paper.line_points()
+    x, y = points[:, 0], points[:, 1]
+    lines = ((x > box.x0) & (x < box.x1) & (y > box.y0) & (y < box.y1)).sum()
+    return 100.0 * sum(box.overlaps(one) for one in paper.obstacles) + float(lines)
 
 
 def _handles(shown: Picture, panels: Sequence[Panel]) -> list[Line2D]:

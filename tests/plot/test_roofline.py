@@ -29,6 +29,8 @@ from counteroof.machine import peaks
 from counteroof.machine.model import Ceiling
 from counteroof.plot import panels, roofline, views
 from counteroof.plot.ceilings import _put_beside_slope
+from counteroof.plot.geometry import Box
+from counteroof.plot.legend import legend_inside
 from counteroof.plot.panels import picture
 from counteroof.plot.paper import Paper
 from counteroof.results import KernelResult, Results, Seconds
@@ -500,6 +502,23 @@ def test_a_panel_can_be_drawn_on_axes_that_are_there(
     area = rectangle(box.x0, box.y0, box.x1, box.y1)
     labels = texts(figure, figure.canvas.get_renderer())  # type: ignore[attr-defined]
     assert not [name for name, corners in labels.items() if overlap(corners, area)]
+
+
+def test_a_legend_keeps_off_what_is_drawn_beside_the_roofs_too() -> None:
+    shown = picture(results(result()))
+    for corner in ((0.9, 0.9), (0.9, 0.1), (0.1, 0.9), (0.1, 0.1)):
+        figure = Figure(figsize=(6, 4.5))
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        sheet = Paper(axes)
+        x, y = axes.transAxes.transform(corner)
+        sheet.obstacles.append(Box(x - 4, y - 4, x + 4, y + 4))
+        legend_inside(sheet, axes, shown, shown.panels[0])
+        box = axes.get_legend().get_window_extent()
+        assert not overlap(rectangle(box.x0, box.y0, box.x1, box.y1), rectangle(x - 4, y - 4, x + 4, y + 4))
+        area = axes.get_window_extent()
+        assert area.x0 <= box.x0
+        assert box.x1 <= area.x1
 
 
 def test_kernels_without_dram_traffic_stand_in_a_strip_on_axes_that_are_there() -> None:
