@@ -91,7 +91,7 @@ def command(
     hierarchical  one dot for each boundary from L1 to DRAM, joined
     cache-aware   FLOP per byte that instructions load and store, under the bandwidths the core sees
     path          sizes or numbers of threads of one kernel, joined
-    waterfall     the ledger, from declared to actual bytes
+    waterfall     the ledger, from declared to actual bytes; of more than 24 kernels several files
 
     The interactive formats, with every number where one points, need the extra 'interactive': vega-lite and
     vega are specifications for other tools, html is one page that works offline.

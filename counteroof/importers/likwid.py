@@ -42,6 +42,9 @@ _CSV_TITLE = re.compile(
     r"(?P<group>[^,]+)"
 )
 _COLUMN = re.compile(r"^(HWThread|Core|CPU|GPU)\s*(\d+)$")
+_OWN_COUNTERS = ("PMC", "FIXC")
+"""How the names of counters begin that each thread has its own of."""
+
 _NOTHING = ("", "-", "nan", "inf", "-nan", "-inf")
 _CALLS, _RUNTIME = "call count", "RDTSC Runtime [s]"
 _METRIC_RUNTIME = "Runtime (RDTSC) [s]"
@@ -347,7 +350,14 @@ def _facts(block: Block) -> _Facts:
     known = [one for one in times if one is not None]
     seconds = max(known, key=lambda one: one.value, default=None)
     columns = [_column(block, column) for column in range(number_of)]
-    whole = {name: _total(name, [one.get(name) for one in columns]) for name in columns[0]}
+    own = {events.key(event) for event, counter in block.events if counter.startswith(_OWN_COUNTERS)}
+    entered = [calls is None or calls.value > 0 for calls in _info(block, _CALLS)]
+    whole: dict[str, Said | None] = {}
+    for name in columns[0]:
+        parts = [one.get(name) for one in columns]
+        lost = any(part is None and there for part, there in zip(parts, entered, strict=True))
+        # of a socket's counters one thread has the number and the others may have none
+        whole[name] = None if lost and name in own else _total(name, parts)
     found = events.flops(whole, block.whose)
     said = agreed(f"FLOPs of {block.whose}", [found.said, *_rated(block, columns, times)], slack=_SLACK)
     reason = found.reason

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from counteroof.count.base import Count
 from counteroof.errors import BadInput
 from counteroof.importers import likwid
 from counteroof.importers.imported import Contradiction, Options
@@ -362,3 +363,30 @@ def test_the_same_said_twice_is_no_contradiction() -> None:
 def test_damaged_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         read(text)
+
+
+def test_a_sum_over_threads_of_which_one_was_not_counted_is_not_known() -> None:
+    text = """\
+CPU name:	Intel(R) Xeon(R) Gold 6246 CPU @ 3.30GHz
+Group 1: FLOPS_DP
++------------------------------------------+---------+------------+------------+
+|                   Event                  | Counter | HWThread 0 | HWThread 1 |
++------------------------------------------+---------+------------+------------+
+| FP_ARITH_INST_RETIRED_128B_PACKED_DOUBLE |   PMC0  |          0 |          0 |
+|    FP_ARITH_INST_RETIRED_SCALAR_DOUBLE   |   PMC1  |        100 |        100 |
+| FP_ARITH_INST_RETIRED_256B_PACKED_DOUBLE |   PMC2  |       1000 |        {}  |
+| FP_ARITH_INST_RETIRED_512B_PACKED_DOUBLE |   PMC3  |          0 |          0 |
+|               CAS_COUNT_RD               | MBOX0C0 |       5000 |          - |
++------------------------------------------+---------+------------+------------+
+"""
+
+    def flops(other: str) -> Count:
+        (run,) = likwid.read(text.format(other), Path("two.txt"), Options())
+        (kernel,) = run.kernels
+        assert kernel.counters["likwid-perfctr"].dram_read_bytes.value == 5000 * 64
+        return kernel.flops
+
+    assert flops("1000").value == 2 * 100 + 2 * 4 * 1000
+    lost = flops("-")
+    assert lost.value is None
+    assert "FP_ARITH_INST_RETIRED" in str(lost.reason)
