@@ -258,7 +258,8 @@ def _run(command: Sequence[str], folder: Path, failure: str) -> None:
     except OSError as error:
         raise BuildError(f"{failure}: {command[0]} cannot be started ({error.strerror})") from None
     if done.returncode:
-        raise BuildError(f"{failure}:\n{first_errors(done.stderr)}\n(command: {shlex.join(command)})")
+        shown = re.sub(r"\S*/\.building-\w+/", "", shlex.join(command))  # the folder is gone by now
+        raise BuildError(f"{failure}:\n{first_errors(done.stderr)}\n(command: {shown})")
 
 
 def first_errors(output: str) -> str:

@@ -218,12 +218,12 @@ def _notes_of(kernel: KernelResult) -> Iterator[str]:
 
 
 def failures(kernels: Iterable[KernelResult]) -> list[str]:
-    """Return one line for each kernel that failed."""
-    return [
-        f"{kernel.label}: {kernel.error.kind}: {kernel.error.message}"
-        for kernel in kernels
-        if kernel.error is not None
-    ]
+    """Return why kernels failed; those that failed alike, as all of a source, share a line."""
+    labels: dict[str, dict[str, None]] = {}
+    for kernel in kernels:
+        if kernel.error is not None:
+            labels.setdefault(f"{kernel.error.kind}: {kernel.error.message}", {})[kernel.label] = None
+    return [f"{_names(tuple(alike), set())}: {text}" for text, alike in labels.items()]
 
 
 def findings(kernels: Iterable[KernelResult]) -> list[str]:

@@ -300,6 +300,14 @@ def test_a_dot_above_its_roof_is_marked_and_explained() -> None:
     assert "**109 %**" in table.markdown(results(ABOVE))
 
 
+def test_kernels_that_failed_alike_share_a_line() -> None:
+    kernels = [failed(name) for name in "abcdef"]
+    other = failed("c", message="another")
+    lines = legend.failures([*kernels[:2], other, *kernels[3:]])
+    assert lines == ["a, b, d, e, f: crash: SIGSEGV", "c: crash: another"]
+    assert legend.failures(kernels[:1]) == ["a: crash: SIGSEGV"]
+
+
 def test_every_source_stands_in_the_legend() -> None:
     text = table.markdown(results(DISTINCT, ABOVE))
     assert "s = counted by hardware, scaled for the share of time the counter ran (core events)" in text
