@@ -180,9 +180,9 @@ static void use_vectors(struct cachesim *sim, uint32_t width)
     static const struct cs_operations *const table[3][3] = {{&cs_plain, &cs_plain_common, &cs_plain_wide},
                                                             {&cs_avx2, &cs_avx2_common, &cs_avx2_wide},
                                                             {&cs_avx512, &cs_avx512_common, &cs_avx512_wide}};
-    int narrow = width == 1 && cs_shape(sim) == 1 && sim->level[0].ways <= 8 && sim->level[1].ways <= 8;
+    int narrow = width >= 1 && cs_shape(sim) == 1 && sim->level[0].ways <= 8 && sim->level[1].ways <= 8;
     lay_out(sim, narrow ? 3 : 4);
-    sim->do_ = narrow ? &cs_avx2_narrow : table[width][cs_shape(sim)];
+    sim->do_ = !narrow ? table[width][cs_shape(sim)] : width == 1 ? &cs_avx2_narrow : &cs_avx512_narrow;
 #else
     (void)width;
     lay_out(sim, 4);
@@ -484,7 +484,7 @@ uint32_t cachesim_physical_line(const struct cachesim *sim, uint64_t address)
     while (cs_foreign(sim, address >> sim->line_bits))
         sim = sim->next;
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
-    return label ? sim->pages[label].line | cs_in_page(sim, address >> sim->line_bits) : 0;
+    return label ? sim->frames[label].line | cs_in_page(sim, address >> sim->line_bits) : 0;
 }
 
 uint32_t cachesim_set_of(const struct cachesim *sim, uint32_t level, uint32_t physical)

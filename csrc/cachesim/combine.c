@@ -12,7 +12,7 @@ static void close_buffer(struct cachesim *sim, struct cs_combiner *buffer)
         uint32_t origin = sim->origin;
         sim->origin = buffer->origin;
         if (!sim->masked)
-            cs_memory_read(sim, cs_page_of(sim, buffer->line), buffer->line, 1, 0);
+            cs_memory_read(sim, buffer->line, 1, 0);
         sim->origin = origin;
         sim->partial_lines++;
     }
@@ -51,7 +51,8 @@ void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
 {
     uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << sim->page_line_bits | cs_in_page(sim, address >> sim->line_bits);
     uint32_t first = address & ((1u << sim->line_bits) - 1);
-    cs_page_of(sim, line)->cores |= sim->core_bit;
+    if (sim->cores > 1)
+        cs_page_of(sim, line)->cores |= sim->core_bit;
     uint64_t *touched = sim->touched + cs_chunk(sim, line >> sim->page_line_bits, (address - first) >> 6 & 63);
     struct cs_combiner *buffer = open_buffer(sim, line);
     uint64_t written[4] = {0};

@@ -81,8 +81,17 @@ int cs_cores_grow(struct cachesim *sim, uint32_t labels)
     return 0;
 }
 
+/* As long as there was one core, its pages were not told that it asked. */
+static void name_the_first(struct cachesim *sim)
+{
+    for (uint32_t label = 1; label < sim->labels; label++)
+        sim->pages[label].cores |= sim->frames[label].line != 0;
+}
+
 int cs_core(struct cachesim *sim, uint32_t core)
 {
+    if (core && sim->cores == 1)
+        name_the_first(sim);
     while (core >= sim->cores)
         if (add_core(sim)) {
             sim->error = 1;

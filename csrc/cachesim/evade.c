@@ -21,7 +21,7 @@ static void close_tracker(struct cachesim *sim, struct cs_tracker *tracker, int 
         cs_traffic(sim, page, line)->count.evaded_lines++;
     } else {
         sim->origin = tracker->origin;
-        cs_memory_read(sim, page, line, 1, tracker->kept);
+        cs_memory_read(sim, line, 1, tracker->kept);
         sim->origin = origin;
     }
     sim->do_->admit(sim, line);

@@ -35,18 +35,19 @@
 #define IN_PAGE(line) ((uint32_t)(line) & ((1u << PAGE_LINE_BITS) - 1))
 
 /* The set of a line in a level. */
-static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
+static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, uint32_t line)
 {
     const struct cs_level *level = &sim->level[k];
+    const struct cs_frame *frame = &sim->frames[line >> PAGE_LINE_BITS];
     uint32_t set;
     if (SHAPE && k == 0)
         set = line & level->set_mask; /* bits within the page */
     else if (SHAPE && k == 1)
-        set = (page->line | IN_PAGE(line)) & level->set_mask;
+        set = (frame->line | IN_PAGE(line)) & level->set_mask;
     else if (SHAPE)
-        set = page->last_set + IN_PAGE(line);
+        set = frame->last_set + IN_PAGE(line);
     else
-        set = cs_set(level, page->line | IN_PAGE(line));
+        set = cs_set(level, frame->line | IN_PAGE(line));
     return level->tags + ((size_t)(set >> sim->part_bits) << ROOM_BITS(k));
 }
 
@@ -94,9 +95,9 @@ static INLINE void set_gives_up(struct cachesim *sim, uint32_t k, uint32_t *tags
 }
 
 /* Takes a line out of one level; returns CS_DIRTY if that copy was dirty. */
-static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
+static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, uint32_t line)
 {
-    uint32_t *tags = tags_of(sim, k, page, line);
+    uint32_t *tags = tags_of(sim, k, line);
     int way = set_find(tags, BLOCKS(k), line);
     if (way < 0)
         return 0;
@@ -107,11 +108,11 @@ static INLINE uint32_t remove_from(struct cachesim *sim, uint32_t k, const struc
 }
 
 /* Takes a line out of level 1 to k-1 of the core at work; returns CS_DIRTY if a copy was dirty. */
-static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
+static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, uint32_t line)
 {
     uint32_t dirty = 0;
     for (uint32_t j = 0; j < k; j++) {
-        dirty |= remove_from(sim, j, page, line);
+        dirty |= remove_from(sim, j, line);
         if (dirty)
             sim->level[j].down++;
     }
@@ -119,13 +120,14 @@ static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, const
 }
 
 /* The same of all cores that may have it: level k is shared, the private ones lie above. */
-static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t k, const struct cs_page *page, uint32_t line)
+static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t k, uint32_t line)
 {
+    const struct cs_page *page = cs_page_of(sim, line);
     uint32_t dirty = 0, at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++)
         if (page->cores >> (core < 31 ? core : 31) & 1) {
             cs_core(sim, core);
-            dirty |= remove_above_here(sim, k, page, line);
+            dirty |= remove_above_here(sim, k, line);
         }
     cs_core(sim, at_work);
     return dirty;
@@ -134,19 +136,18 @@ static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t 
 /* Takes a line out of every level above k; returns CS_DIRTY if a copy was dirty, whose data then travelled down to k. */
 static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t line)
 {
-    const struct cs_page *page = cs_page_of(sim, line);
-    if (__builtin_expect(cs_others(sim, page), 0) && k >= sim->private_levels)
-        return remove_above_everywhere(sim, k, page, line);
-    return remove_above_here(sim, k, page, line);
+    if (__builtin_expect(cs_others(sim, line), 0) && k >= sim->private_levels)
+        return remove_above_everywhere(sim, k, line);
+    return remove_above_here(sim, k, line);
 }
 
 /* The last level does not have a line. */
-static INLINE void from_memory(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store, uint32_t kept)
+static INLINE void from_memory(struct cachesim *sim, uint32_t line, uint32_t store, uint32_t kept)
 {
-    if (__builtin_expect(cs_others(sim, page), 0) && cs_held_elsewhere(sim, line))
+    if (__builtin_expect(cs_others(sim, line), 0) && cs_held_elsewhere(sim, line))
         sim->transfers++; /* a core that has it gives it */
     else
-        cs_memory_read(sim, page, line, store, kept);
+        cs_memory_read(sim, line, store, kept);
 }
 
 /* There is no fifth level. */
@@ -155,15 +156,15 @@ static INLINE void put_4(struct cachesim *sim, uint32_t tag)
     cs_memory_write(sim, tag & CS_LINE);
 }
 
-static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
+static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, uint32_t store)
 {
-    cs_memory_read(sim, page, line, store, 0);
+    cs_memory_read(sim, line, store, 0);
     return 0;
 }
 
-static INLINE void admit_4(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+static INLINE void admit_4(struct cachesim *sim, uint32_t line)
 {
-    (void)sim, (void)line, (void)page;
+    (void)sim, (void)line;
 }
 
 static INLINE int defers(const struct cachesim *sim)
@@ -206,7 +207,7 @@ static INLINE void write_later(struct cachesim *sim, uint32_t line)
 /* A line in level 1 becomes dirty. */
 static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
 {
-    if (cs_others(sim, cs_page_of(sim, line)))
+    if (cs_others(sim, line))
         cs_snoop(sim, line, 1);
     if (sim->origins)
         cs_origin_dirtied(sim, line);
@@ -215,52 +216,57 @@ static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
 /* The levels take in a line that a store missed, see cachesim_set_evasion. */
 static NOINLINE void admit(struct cachesim *sim, uint32_t line)
 {
-    const struct cs_page *page = cs_page_of(sim, line);
-    admit_1(sim, line, page);
-    uint32_t victim = set_takes(sim, 0, tags_of(sim, 0, page, line), line | CS_DIRTY);
+    admit_1(sim, line);
+    uint32_t victim = set_takes(sim, 0, tags_of(sim, 0, line), line | CS_DIRTY);
     if (victim)
         evicted_0(sim, victim);
     sim->removals++; /* level 1 changes and no miss is counted */
 }
 
 /* A store that misses level 1 opens a tracker, unless a cache has the line; returns whether it did. */
-static NOINLINE int tracks(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+static NOINLINE int tracks(struct cachesim *sim, uint32_t line)
 {
     for (uint32_t k = 1; k < LEVELS; k++)
-        if (set_find(tags_of(sim, k, page, line), BLOCKS(k), line) >= 0)
+        if (set_find(tags_of(sim, k, line), BLOCKS(k), line) >= 0)
             return 0;
     for (uint32_t k = 1; k < LEVELS; k++) {
         sim->level[k].misses++;
         if (sim->level[k].duellers)
-            cs_duel_missed(&sim->level[k], tags_of(sim, k, page, line));
+            cs_duel_missed(&sim->level[k], tags_of(sim, k, line));
     }
     cs_evade_open(sim, line, cs_recency_ask(sim, line));
     return 1;
 }
 
-/* Any line that level 1 lacks. */
-static NOINLINE void missed_any(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+/* Level 1 has taken a line in, and perhaps another had to leave. */
+static INLINE void takes_in(struct cachesim *sim, uint32_t *tags, uint32_t tag)
 {
-    struct cs_page *page = cs_page_of(sim, line);
+    uint32_t victim = set_takes(sim, 0, tags, tag);
+    if (victim)
+        evicted_0(sim, victim);
+}
+
+/* A line that level 1 lacks, where somebody may have to be told. */
+static NOINLINE void missed_watched(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
+{
     if (__builtin_expect(sim->trackers, 0) && cs_evade_meets(sim, line, store))
         return;
     sim->level[0].misses++;
     if (!SHAPE && __builtin_expect(sim->level[0].duellers, 0))
         cs_duel_missed(&sim->level[0], tags);
-    page->cores |= sim->core_bit;
+    if (sim->cores > 1)
+        cs_page_of(sim, line)->cores |= sim->core_bit;
     if (__builtin_expect(sim->combiners, 0))
         cs_combine_close_line(sim, line);
-    if (__builtin_expect(cs_others(sim, page), 0))
+    if (__builtin_expect(cs_others(sim, line), 0))
         cs_snoop(sim, line, store);
-    if (__builtin_expect(sim->evades, 0) && store && tracks(sim, line, page))
+    if (__builtin_expect(sim->evades, 0) && store && tracks(sim, line))
         return;
     uint64_t missed_before = sim->level[1].misses;
-    uint32_t dirty = fetch_1(sim, line, page, store);
+    uint32_t dirty = fetch_1(sim, line, store);
     if (__builtin_expect(sim->origins != NULL, 0) && store && !dirty)
         cs_origin_dirtied(sim, line);
-    uint32_t victim = set_takes(sim, 0, tags, line | dirty | (store ? CS_DIRTY : 0));
-    if (victim)
-        evicted_0(sim, victim);
+    takes_in(sim, tags, line | dirty | (store ? CS_DIRTY : 0));
     if (__builtin_expect(sim->prefetch != NULL, 0))
         cs_prefetch_ask(sim, line, store, sim->level[1].misses != missed_before);
 }
@@ -277,19 +283,28 @@ static NOINLINE void evicted_call(struct cachesim *sim, uint32_t tag)
     evicted_0(sim, tag);
 }
 
+/* Level 2 lacks a line, too. */
+static NOINLINE void fetch_further(struct cachesim *sim, uint32_t *below, uint32_t line, uint32_t store)
+{
+    sim->level[1].misses++;
+    uint32_t dirty = fetch_later(sim, line, store);
+    insert_1(sim, below, line | dirty);
+}
+
 /* A call, as it is asked for in many places. What level 2 has is the common case, and does without the rest. */
 static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
-    struct cs_page *page = cs_page_of(sim, line);
-    uint32_t *below = tags_of(sim, 1, page, line);
-    int way = is_simple(sim) ? set_find(below, BLOCKS(1), line) : -1;
-    if (way < 0) {
-        missed_any(sim, tags, line, store);
+    if (!is_simple(sim)) {
+        missed_watched(sim, tags, line, store);
         return;
     }
+    uint32_t *below = tags_of(sim, 1, line);
+    int way = set_find(below, BLOCKS(1), line);
     sim->level[0].misses++;
-    page->cores |= sim->core_bit;
-    set_front(below, BLOCKS(1), (uint32_t)way, below[way]);
+    if (way < 0)
+        fetch_further(sim, below, line, store);
+    else
+        set_front(below, BLOCKS(1), (uint32_t)way, below[way]);
     uint32_t victim = set_insert(tags, BLOCKS(0), &sim->level[0], line | (store ? CS_DIRTY : 0));
     if (victim & CS_DIRTY)
         evicted_call(sim, victim);
@@ -368,7 +383,7 @@ static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t 
             }
         }
     }
-    uint32_t *tags = tags_of(sim, 0, &sim->pages[label], line);
+    uint32_t *tags = tags_of(sim, 0, line);
     sim->asked++;
     ask(sim, tags, line, kind == CS_STORE);
     if (kind == CS_UPDATE) {
@@ -380,21 +395,20 @@ static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t 
 /* Takes a line out of every level; returns 1 if a copy was dirty: if write_back was asked, memory has been written. */
 static NOINLINE uint32_t remove_everywhere(struct cachesim *sim, uint32_t line, uint32_t write_back)
 {
-    const struct cs_page *page = cs_page_of(sim, line);
     uint32_t dirty = 0, at_work = sim->core;
     serve_all(sim);
     for (uint32_t core = 0; core < sim->cores; core++) {
         if (sim->cores > 1)
             cs_core(sim, core);
         for (uint32_t k = 0; k < sim->private_levels; k++) {
-            dirty |= remove_from(sim, k, page, line);
+            dirty |= remove_from(sim, k, line);
             sim->level[k].down += dirty && write_back;
         }
     }
     if (sim->cores > 1)
         cs_core(sim, at_work);
     for (uint32_t k = sim->private_levels; k < LEVELS; k++) {
-        dirty |= remove_from(sim, k, page, line);
+        dirty |= remove_from(sim, k, line);
         sim->level[k].down += dirty && write_back;
     }
     cs_recency_drop(sim, line);

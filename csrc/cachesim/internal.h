@@ -80,11 +80,15 @@ struct cs_page {
     uint64_t loaded;         /* by the program, before any store to it */
     uint64_t stored;         /* by the program */
     struct cs_traffic *traffic; /* of the array it belongs to; NULL: ask line by line */
-    uint32_t line;              /* first physical line; 0 if the page was never touched */
-    uint32_t last_set;          /* its set in the last level */
-    uint32_t cores;             /* that asked for a line of it: bit c; bit 31 for all from the 32nd on */
-    uint32_t filler;
+    uint32_t cores; /* that asked for a line of it, once there are several: bit c; bit 31 for all from the 32nd on */
+    uint32_t filler[3];
 } __attribute__((aligned(64)));
+
+/* Where a page lies: what is needed to find a line's sets, and small, so that it stays in the host's caches. */
+struct cs_frame {
+    uint32_t line;     /* its first physical line; 0 if the page was never touched */
+    uint32_t last_set; /* that line's set in the last level */
+};
 
 /* The traffic of an array, or of all else (-1); distinct lines are not counted here but in the pages. */
 struct cs_traffic {
@@ -194,6 +198,7 @@ struct cachesim {
     uint64_t asked;    /* lines asked of level 1 */
     uint64_t *touched; /* of the core at work */
     struct cs_page *pages;   /* [labels] */
+    struct cs_frame *frames; /* [labels] */
     uint32_t *last_asked;    /* [labels][lines of a page, of this part]: for recency; 0: never */
     uint32_t **directory;    /* leaves of addresses below 2^47; others are searched in the list */
     uint64_t removals;       /* lines a lower level took out of level 1 */
@@ -256,7 +261,7 @@ struct cs_operations {
  */
 extern const struct cs_operations cs_plain, cs_plain_common, cs_plain_wide;
 #if defined(__x86_64__)
-extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_narrow, cs_avx2_wide, cs_avx512, cs_avx512_common, cs_avx512_wide;
+extern const struct cs_operations cs_avx2, cs_avx2_common, cs_avx2_narrow, cs_avx2_wide, cs_avx512, cs_avx512_common, cs_avx512_narrow, cs_avx512_wide;
 #endif
 
 /*
@@ -466,10 +471,10 @@ static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t li
     return &sim->pages[(line & CS_LINE) >> sim->page_line_bits];
 }
 
-/* Whether another core than the one at work has asked for a line of a page, or may have. */
-static inline int cs_others(const struct cachesim *sim, const struct cs_page *page)
+/* Whether another core than the one at work has asked for a line of the same page, or may have. */
+static inline int cs_others(const struct cachesim *sim, uint32_t line)
 {
-    return sim->cores > 1 && (page->cores & ~sim->core_bit || sim->core_bit >> 31);
+    return sim->cores > 1 && (cs_page_of(sim, line)->cores & ~sim->core_bit || sim->core_bit >> 31);
 }
 
 /* Address of a line's first byte. */
@@ -480,7 +485,7 @@ static inline uint64_t cs_address_of(const struct cachesim *sim, uint32_t line)
 
 static inline uint32_t cs_physical(const struct cachesim *sim, uint32_t line)
 {
-    return cs_page_of(sim, line)->line | cs_in_page(sim, line);
+    return sim->frames[line >> sim->page_line_bits].line | cs_in_page(sim, line);
 }
 
 static inline uint32_t cs_set(const struct cs_level *level, uint32_t physical)
@@ -546,8 +551,9 @@ static inline void cs_read_for(struct cachesim *sim, struct cachesim_traffic *tr
     }
 }
 
-static inline void cs_memory_read(struct cachesim *sim, struct cs_page *page, uint32_t line, uint32_t store, uint32_t kept)
+static inline void cs_memory_read(struct cachesim *sim, uint32_t line, uint32_t store, uint32_t kept)
 {
+    struct cs_page *page = cs_page_of(sim, line);
     struct cachesim_traffic *traffic = &cs_traffic(sim, page, line)->count;
     traffic->read_lines++;
     if (__builtin_expect(sim->origins != NULL, 0))

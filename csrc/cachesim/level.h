@@ -57,7 +57,7 @@ static NOINLINE void HERE(insert_call)(struct cachesim *sim, uint32_t *tags, uin
 static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
 {
     struct cs_level *level = &sim->level[K];
-    uint32_t *tags = tags_of(sim, K, cs_page_of(sim, tag), tag & CS_LINE);
+    uint32_t *tags = tags_of(sim, K, tag & CS_LINE);
     int way = level->apart ? -1 : set_find(tags, BLOCKS(K), tag & CS_LINE);
     if (level->fill == CS_VICTIM) {
         if (way < 0)
@@ -72,20 +72,20 @@ static INLINE void HERE(put)(struct cachesim *sim, uint32_t tag)
 }
 
 /* The level above (or the core) needs a line; returns CS_DIRTY if it comes from a victim cache that held it dirty. */
-static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
+static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, uint32_t store)
 {
     struct cs_level *level = &sim->level[K];
     if (LEVELS <= K) { /* one level alone */
-        from_memory(sim, line, page, store, cs_recency_ask(sim, line));
+        from_memory(sim, line, store, cs_recency_ask(sim, line));
         return 0;
     }
-    uint32_t *tags = tags_of(sim, K, page, line);
+    uint32_t *tags = tags_of(sim, K, line);
     uint32_t kept = LEVELS == K + 1 ? cs_recency_ask(sim, line) : 0;
     int way = set_find(tags, BLOCKS(K), line);
     if (way >= 0) {
         uint32_t tag = tags[way];
         /* what another core has too stays where both can find it */
-        if (level->fill == CS_VICTIM && !(__builtin_expect(cs_others(sim, page), 0) && cs_held_elsewhere(sim, line))) {
+        if (level->fill == CS_VICTIM && !(__builtin_expect(cs_others(sim, line), 0) && cs_held_elsewhere(sim, line))) {
             set_gives_up(sim, K, tags, (uint32_t)way);
             return tag & CS_DIRTY;
         }
@@ -97,9 +97,9 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
         cs_duel_missed(level, tags);
     uint32_t dirty = 0;
     if (LEVELS == K + 1)
-        from_memory(sim, line, page, store, kept);
+        from_memory(sim, line, store, kept);
     else
-        dirty = BELOW(fetch)(sim, line, page, store);
+        dirty = BELOW(fetch)(sim, line, store);
     if (level->fill == CS_VICTIM)
         return dirty;
     HERE(insert)(sim, tags, line | dirty);
@@ -110,28 +110,27 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, struct c
 /* A prefetcher wants a line in level 2. */
 static NOINLINE void prefetch(struct cachesim *sim, uint32_t line)
 {
-    struct cs_page *page = cs_page_of(sim, line);
-    uint32_t *tags = tags_of(sim, 1, page, line);
-    if (set_find(tags_of(sim, 0, page, line), BLOCKS(0), line) >= 0 || set_find(tags, BLOCKS(1), line) >= 0 ||
-        (cs_others(sim, page) && cs_held_elsewhere(sim, line)) || (sim->combiners && cs_combine_has(sim, line)) ||
+    uint32_t *tags = tags_of(sim, 1, line);
+    if (set_find(tags_of(sim, 0, line), BLOCKS(0), line) >= 0 || set_find(tags, BLOCKS(1), line) >= 0 ||
+        (cs_others(sim, line) && cs_held_elsewhere(sim, line)) || (sim->combiners && cs_combine_has(sim, line)) ||
         (sim->trackers && cs_evade_has(sim, line)))
         return;
     sim->prefetch->asked++;
     sim->prefetch->at_work = 1;
-    uint32_t dirty = fetch_2(sim, line, page, 0);
+    uint32_t dirty = fetch_2(sim, line, 0);
     sim->prefetch->at_work = 0;
     HERE(insert_call)(sim, tags, line | dirty);
 }
 #endif
 
 /* A line comes up to the core without having been fetched: the levels that misses fill take it in, the last one first. */
-static INLINE void HERE(admit)(struct cachesim *sim, uint32_t line, const struct cs_page *page)
+static INLINE void HERE(admit)(struct cachesim *sim, uint32_t line)
 {
     if (LEVELS <= K)
         return;
-    BELOW(admit)(sim, line, page);
+    BELOW(admit)(sim, line);
     if (sim->level[K].fill != CS_VICTIM)
-        HERE(insert_call)(sim, tags_of(sim, K, page, line), line);
+        HERE(insert_call)(sim, tags_of(sim, K, line), line);
 }
 #endif
 

@@ -86,7 +86,7 @@ static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t
     note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
     if (LINE_BITS == 6 && stream->bits)
         sim->touched[cs_place(sim, line)] |= stream->bits;
-    stream->set[q] = tags_of(sim, 0, page, line);
+    stream->set[q] = tags_of(sim, 0, line);
     stream->line[q] = line | (stream->mask & CS_DIRTY);
     ask(sim, stream->set[q], line, stream->kind == CS_STORE);
     if (stream->kind == CS_UPDATE)

@@ -62,6 +62,10 @@ static int room_for(struct cachesim *sim, uint64_t need)
     if (!table)
         return -1;
     sim->pages = table;
+    table = cs_enlarge(sim->frames, old * sizeof *sim->frames, room * sizeof *sim->frames);
+    if (!table)
+        return -1;
+    sim->frames = table;
     table = cs_enlarge(sim->numbers, old * sizeof *sim->numbers, room * sizeof *sim->numbers);
     if (!table)
         return -1;
@@ -93,7 +97,7 @@ int cs_pages_init(struct cachesim *sim, uint64_t seed)
     if (!sim->directory || !sim->traffic || !sim->traffic[0] || room_for(sim, 2))
         return -1;
     sim->traffic[0]->array = -1;
-    sim->pages[1].line = cs_scramble(&sim->small, 1) << sim->page_line_bits;
+    sim->frames[1].line = cs_scramble(&sim->small, 1) << sim->page_line_bits;
     sim->pages[1].traffic = sim->traffic[0];
     sim->labels = sim->array_frames = 2;
     return 0;
@@ -109,6 +113,7 @@ void cs_pages_free(struct cachesim *sim)
     }
     size_t room = sim->label_room;
     cs_give_back(sim->pages, room * sizeof *sim->pages);
+    cs_give_back(sim->frames, room * sizeof *sim->frames);
     cs_give_back(sim->numbers, room * sizeof *sim->numbers);
     cs_give_back(sim->last_asked, lines(sim, sim->label_room) * sizeof *sim->last_asked);
     while (sim->placed) {
@@ -245,8 +250,8 @@ uint32_t cs_label_slow(struct cachesim *sim, uint64_t number)
     move_to_place(sim, number, &frame);
     *place = label;
     struct cs_page *page = &sim->pages[label];
-    page->line = frame << sim->page_line_bits;
-    page->last_set = cs_set(&sim->level[sim->levels - 1], page->line);
+    uint32_t line = frame << sim->page_line_bits;
+    sim->frames[label] = (struct cs_frame){line, cs_set(&sim->level[sim->levels - 1], line)};
     sim->numbers[label] = number;
     set_owner(sim, page, number);
     sim->pages_touched++;
@@ -325,7 +330,7 @@ uint64_t cs_pages_touched(const struct cachesim *first)
     uint64_t touched = first->pages_touched;
     for (const struct cachesim *sim = first->next; sim; sim = sim->next)
         for (uint32_t label = 1; label < sim->labels; label++) {
-            if (!sim->pages[label].line || !sim->numbers[label])
+            if (!sim->frames[label].line || !sim->numbers[label])
                 continue;
             const struct cachesim *before = first;
             while (before != sim && !cs_label_seen(before, sim->numbers[label]))
@@ -391,10 +396,10 @@ void cs_pages_reset(struct cachesim *sim)
 {
     for (uint32_t label = 1; label < sim->labels; label++) {
         struct cs_page *page = &sim->pages[label];
-        if (!page->line)
+        if (!sim->frames[label].line)
             continue;
         for (uint32_t core = 0; core < sim->cores && (page->loaded | page->stored); core++)
-            if (page->cores >> (core < 31 ? core : 31) & 1)
+            if (sim->cores == 1 || page->cores >> (core < 31 ? core : 31) & 1)
                 memset(sim->of_core[core].touched + cs_chunk(sim, label, 0), 0, cs_chunk(sim, 1, 0) * sizeof(uint64_t));
         page->read = page->written = page->read_for_store = page->loaded = page->stored = 0;
     }
@@ -449,6 +454,6 @@ static void add_distinct(const struct cachesim *sim, uint32_t label, int32_t arr
 void cs_distinct(const struct cachesim *sim, int32_t array, struct cachesim_traffic *traffic)
 {
     for (uint32_t label = 1; label < sim->labels; label++)
-        if (sim->pages[label].line)
+        if (sim->frames[label].line)
             add_distinct(sim, label, array, traffic);
 }

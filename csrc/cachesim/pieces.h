@@ -7,6 +7,7 @@ static INLINE void fetch_page(const struct cachesim *sim, uint64_t address)
 {
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
     __builtin_prefetch(&sim->pages[label], 1);
+    __builtin_prefetch(&sim->frames[label]);
     __builtin_prefetch(sim->touched + cs_chunk(sim, label, address >> 6 & 63), 1);
     __builtin_prefetch(sim->last_asked + cs_place(sim, label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS)), 1);
 }
@@ -22,7 +23,7 @@ static INLINE void fetch_sets(const struct cachesim *sim, uint64_t address)
     uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
     for (uint32_t k = 1; k < LEVELS; k++)
         for (uint32_t block = 0; block < BLOCKS(k); block++)
-            __builtin_prefetch(tags_of(sim, k, &sim->pages[label], line) + block * CS_BLOCK, 1);
+            __builtin_prefetch(tags_of(sim, k, line) + block * CS_BLOCK, 1);
 }
 
 /* Then what has to make room in level 2, and its place in level 3. */
@@ -34,13 +35,12 @@ static INLINE void fetch_victim(const struct cachesim *sim, uint64_t address, in
     if (!SHAPE || !label)
         return;
     uint32_t line = label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
-    uint32_t victim = tags_of(sim, 1, &sim->pages[label], line)[sim->level[1].last] & CS_LINE;
-    const struct cs_page *page = cs_page_of(sim, victim);
+    uint32_t victim = tags_of(sim, 1, line)[sim->level[1].last] & CS_LINE;
     if (!set)
-        __builtin_prefetch(page);
+        __builtin_prefetch(&sim->frames[victim >> PAGE_LINE_BITS]);
     else
         for (uint32_t block = 0; block < BLOCKS(2); block++)
-            __builtin_prefetch(tags_of(sim, 2, page, victim) + block * CS_BLOCK, 1);
+            __builtin_prefetch(tags_of(sim, 2, victim) + block * CS_BLOCK, 1);
 }
 
 /*
@@ -102,7 +102,7 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
                 note_lines(page, UINT64_C(1) << (line & 63), kind);
             *chunk = touched |= piece.bits;
         }
-        ask(sim, tags_of(sim, 0, page, line), line, kind == CS_STORE);
+        ask(sim, tags_of(sim, 0, line), line, kind == CS_STORE);
         latest->touched[place] = chunk;
         if (kind != CS_PREFETCH)
             latest->key[place] = piece.key | latest->unknown;

@@ -55,7 +55,7 @@ void cs_recency_renumber(struct cachesim *sim)
     }
     uint32_t lines = 1u << (sim->page_line_bits - sim->part_bits);
     for (uint32_t label = 1; label < sim->labels; label++) {
-        if (!sim->pages[label].line)
+        if (!sim->frames[label].line)
             continue;
         uint32_t *asked = sim->last_asked + (size_t)label * lines;
         for (uint32_t i = 0; i < lines; i++) {
@@ -94,7 +94,7 @@ void cs_recency_empty(struct cachesim *sim)
     size_t lines = (size_t)1 << (sim->page_line_bits - sim->part_bits);
     memset(r->last, 0, table_bytes(r->asks));
     for (uint32_t label = 1; label < sim->labels; label++)
-        if (sim->pages[label].line) /* else it was never asked */
+        if (sim->frames[label].line) /* else it was never asked */
             memset(sim->last_asked + label * lines, 0, lines * sizeof *sim->last_asked);
     r->head = r->tail = 1;
     r->lines = 0;

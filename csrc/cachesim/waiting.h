@@ -8,7 +8,7 @@ static INLINE void tell_dirty(struct cachesim *sim, uint32_t line)
     uint32_t *tags = sim->waiting.given;
     int at = set_find(tags, CS_WAITING / CS_BLOCK, line);
     if (at < 0) {
-        tags = tags_of(sim, 1, cs_page_of(sim, line), line);
+        tags = tags_of(sim, 1, line);
         at = set_find(tags, BLOCKS(1), line);
     }
     tags[at] |= CS_DIRTY;
@@ -19,7 +19,7 @@ static INLINE void serve(struct cachesim *sim, uint32_t count)
     struct cs_waiting *w = &sim->waiting;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t line = w->asked[i] & CS_LINE;
-        if (line && fetch_2(sim, line, cs_page_of(sim, line), w->asked[i] >> 31))
+        if (line && fetch_2(sim, line, w->asked[i] >> 31))
             tell_dirty(sim, line);
         uint32_t tag = w->given[i];
         w->given[i] = 0;
@@ -37,7 +37,7 @@ static NOINLINE void serve_all(struct cachesim *sim)
 
 static INLINE void fetch_last_set(const struct cachesim *sim, uint32_t tag)
 {
-    const uint32_t *tags = tags_of(sim, 2, cs_page_of(sim, tag), tag & CS_LINE);
+    const uint32_t *tags = tags_of(sim, 2, tag & CS_LINE);
     for (uint32_t block = 0; tag && block < BLOCKS(2); block++)
         __builtin_prefetch(tags + block * CS_BLOCK, 1);
 }
@@ -57,10 +57,10 @@ static NOINLINE void serve_half(struct cachesim *sim)
     w->count = HALF;
 }
 
-static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, struct cs_page *page, uint32_t store)
+static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, uint32_t store)
 {
     if (!defers(sim))
-        return fetch_2(sim, line, page, store);
+        return fetch_2(sim, line, store);
     struct cs_waiting *w = &sim->waiting;
     if (w->count == CS_WAITING)
         serve_half(sim);
@@ -82,7 +82,7 @@ static INLINE void put_later(struct cachesim *sim, uint32_t tag)
         w->asked[w->count++] = 0;
     }
     w->given[w->count - 1] = tag;
-    __builtin_prefetch(cs_page_of(sim, tag));
+    __builtin_prefetch(&sim->frames[(tag & CS_LINE) >> PAGE_LINE_BITS]);
 }
 
 #define admit_later admit_2 /* only where nothing waits */

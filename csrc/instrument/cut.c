@@ -101,6 +101,11 @@ static TARGET uint32_t cut_octets(const struct block *b, const uint64_t *record,
         uint32_t own_next = crosses & _mm512_testn_epi64_mask(_mm512_xor_si512(next, part), mask);
         __m512i next_key = _mm512_or_si512(_mm512_slli_epi64(next, CACHESIM_KIND_BITS), kind);
         __m512i next_bits = _mm512_srlv_epi64(all, _mm512_sub_epi64(_mm512_set1_epi64(127), last));
+        if (dealt->mask) { /* neighbouring lines are of different parts, so at most one of the two is this part's */
+            out += write(out, own | own_next, _mm512_mask_mov_epi64(key, (__mmask8)own_next, next_key),
+                         _mm512_mask_mov_epi64(bits, (__mmask8)own_next, next_bits));
+            continue;
+        }
         uint32_t both = _pdep_u32(own, 0x5555) | _pdep_u32(own_next, 0xaaaa);
         out += write(out, both & 255, _mm512_permutex2var_epi64(key, up, next_key),
                      _mm512_permutex2var_epi64(bits, up, next_bits));
