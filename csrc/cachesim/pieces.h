@@ -82,7 +82,8 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
     uint32_t place = line_number & latest->mask;
     /* Kind 0 is a load, which finds what was loaded or stored to; kind 1 a store, which finds what was stored to. */
     if (latest->key[place] - piece.key <= 1) {
-        *latest->touched[place] |= piece.bits;
+        if (piece.bits & ~*latest->touched[place])
+            *latest->touched[place] |= piece.bits;
         return;
     }
     uint32_t kind = piece.key & CACHESIM_KIND_MASK;
@@ -100,7 +101,8 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
         if (kind != CS_PREFETCH) {
             if (kind || !touched) /* a load of a line touched before says nothing new */
                 note_lines(page, UINT64_C(1) << (line & 63), kind);
-            *chunk = touched |= piece.bits;
+            if (piece.bits & ~touched)
+                *chunk = touched |= piece.bits;
         }
         ask(sim, tags_of(sim, 0, line), line, kind == CS_STORE);
         latest->touched[place] = chunk;

@@ -16,6 +16,7 @@
 #define MAX_STREAMS 256
 
 #define PENDING 512u
+#define RECORDS_AHEAD 128u /* words: a record comes from another core */
 #define SLACK 8u /* may be written to and does not count */
 
 /* Chunk number n stands in place n % QUEUE until all consumers have had it; `ticket` is n + 1 then. */
@@ -334,6 +335,7 @@ static void consume(struct consumer *c, const struct chunk *chunk) {
         sample(chunk, windows);
     }
     for (uint32_t slots; record < end; record += slots) {
+        __builtin_prefetch(record + RECORDS_AHEAD);
         struct block *b = instrument_block_at(record[0]);
         slots = b->info.slots;
         if (b->info.loop) {
