@@ -17,6 +17,7 @@
 
 #define PENDING 512u
 #define RECORDS_AHEAD 128u /* words: a record comes from another core */
+#define LONG 6u /* iterations from which on a loop is told as one */
 #define SLACK 8u /* may be written to and does not count */
 
 /* Chunk number n stands in place n % QUEUE until all consumers have had it; `ticket` is n + 1 then. */
@@ -99,7 +100,7 @@ static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, ui
 
 static void feed_loop(struct consumer *c, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                       const uint32_t *kind, uint64_t count) {
-    if (c->part && count > 2) {
+    if (c->part && count >= LONG) {
         settle(c);
         cachesim_part_loop(c->part, c->origin, n, start, stride, bytes, kind, count);
         return;
