@@ -91,7 +91,8 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
         if (!levels[k].shared && sim->private_levels == k)
             sim->private_levels++;
     }
-    sim->defers = count == 3 && levels[2].fill == CS_VICTIM && levels[1].fill != CS_VICTIM;
+    sim->simple = count > 1 && levels[1].fill != CS_VICTIM;
+    sim->defers = sim->simple && count == 3 && levels[2].fill == CS_VICTIM;
     failed = failed || cs_pages_init(sim, seed) || cs_cores_init(sim) || cs_recency_init(sim);
     for (uint32_t k = sim->private_levels; k < count && !failed; k++)
         failed = cs_policy_allocate(&sim->level[k], &sim->level[k].tags, &sim->level[k].state);
@@ -128,6 +129,7 @@ int cachesim_set_evasion(struct cachesim *sim, uint32_t share)
         return -1;
     for (; sim; sim = sim->next) {
         sim->evades = share;
+        sim->simple &= !share;
         sim->defers &= !share;
     }
     return 0;

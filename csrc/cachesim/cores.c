@@ -100,7 +100,7 @@ int cs_core(struct cachesim *sim, uint32_t core)
     if (sim->cores > 1) {
         cs_serve(sim);
         sim->watching = 1;
-        sim->defers = 0;
+        sim->simple = sim->defers = 0;
         for (uint32_t k = 0; k < sim->levels; k++)
             sim->level[k].apart = 0;
     }

@@ -271,13 +271,6 @@ static NOINLINE void missed_watched(struct cachesim *sim, uint32_t *tags, uint32
         cs_prefetch_ask(sim, line, store, sim->level[1].misses != missed_before);
 }
 
-/* Nobody has to be told that level 1 takes a line in, and level 2 keeps what it gives. */
-static INLINE int is_simple(const struct cachesim *sim)
-{
-    return SHAPE && !(sim->trackers | sim->combiners | sim->evades | (sim->cores - 1) | (sim->level[1].fill == CS_VICTIM) |
-                      (sim->prefetch != NULL) | (sim->origins != NULL));
-}
-
 static NOINLINE void evicted_call(struct cachesim *sim, uint32_t tag)
 {
     evicted_0(sim, tag);
@@ -294,7 +287,7 @@ static NOINLINE void fetch_further(struct cachesim *sim, uint32_t *below, uint32
 /* A call, as it is asked for in many places. What level 2 has is the common case, and does without the rest. */
 static NOINLINE void missed(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
-    if (!is_simple(sim)) {
+    if (!SHAPE || !sim->simple || sim->combiners) {
         missed_watched(sim, tags, line, store);
         return;
     }

@@ -193,7 +193,8 @@ struct cachesim {
     struct cachesim *next;               /* part */
     uint32_t error;
     uint32_t origin;   /* number of the access that is made */
-    uint32_t defers;   /* what level 3 is asked for may wait; not if somebody watches, nor with evasion or prefetchers */
+    uint32_t simple;   /* nobody watches, there is neither evasion nor a prefetcher, and level 2 keeps what it gives */
+    uint32_t defers;   /* what level 3 is asked for may wait: it is simple, and level 3 takes victims */
     uint32_t watching; /* somebody wants to know of every line that becomes dirty: origins, or there are several cores */
     uint64_t asked;    /* lines asked of level 1 */
     uint64_t *touched; /* of the core at work */

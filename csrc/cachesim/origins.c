@@ -43,7 +43,7 @@ int cachesim_origins_start(struct cachesim *sim)
             return -1;
         cs_serve(sim);
         sim->watching = 1;
-        sim->defers = 0;
+        sim->simple = sim->defers = 0;
     }
     return 0;
 }

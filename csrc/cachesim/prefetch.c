@@ -29,7 +29,7 @@ int cachesim_set_prefetch(struct cachesim *sim, const struct cachesim_prefetch *
     if (!sim->prefetch)
         return -1;
     cs_serve(sim);
-    sim->defers = 0;
+    sim->simple = sim->defers = 0;
     sim->prefetch->given = *given;
     sim->prefetch->waiting = cs_enlarge(NULL, 0, table_bytes(sim->label_room));
     sim->prefetch->kept = cs_enlarge(NULL, 0, table_bytes(sim->label_room));
