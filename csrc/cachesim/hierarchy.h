@@ -346,6 +346,16 @@ static INLINE void note_lines(struct cs_page *page, uint64_t bit, uint32_t kind)
         page->stored |= bit;
 }
 
+/* Notes bytes of a line of 64. A load of a line that was touched before says nothing new of the line. */
+static INLINE void note_piece(struct cachesim *sim, uint32_t line, uint64_t bits, uint32_t kind)
+{
+    uint64_t *chunk = &sim->touched[cs_place(sim, line)], touched = *chunk;
+    if (kind != CS_LOAD || !touched)
+        note_lines(cs_page_of(sim, line), UINT64_C(1) << IN_PAGE(line), kind);
+    if (bits & ~touched)
+        *chunk = touched | bits;
+}
+
 static INLINE uint64_t bits_of(uint64_t address, uint32_t bytes) /* within a chunk */
 {
     return UINT64_MAX >> (64 - bytes) << (address & 63);

@@ -82,10 +82,10 @@ static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t
         stream->label = cs_label(sim, stream->page);
     }
     uint32_t line = stream->label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
-    struct cs_page *page = &sim->pages[stream->label];
-    note_lines(page, UINT64_C(1) << IN_PAGE(line), stream->kind);
     if (LINE_BITS == 6 && stream->bits)
-        sim->touched[cs_place(sim, line)] |= stream->bits;
+        note_piece(sim, line, stream->bits, stream->kind);
+    else
+        note_lines(&sim->pages[stream->label], UINT64_C(1) << IN_PAGE(line), stream->kind);
     stream->set[q] = tags_of(sim, 0, line);
     stream->line[q] = line | (stream->mask & CS_DIRTY);
     ask(sim, stream->set[q], line, stream->kind == CS_STORE);
