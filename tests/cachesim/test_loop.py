@@ -13,7 +13,7 @@ from counteroof.cachesim.model import CacheModel, Kind
 from counteroof.machine.model import CacheLevel, Prefetch, Stores
 
 from .simulated import cache, snapshot, use_vectors
-from .test_reference import BASE, hierarchies, prefetchers, stores
+from .test_reference import BASE, setups
 
 MIDDLE = BASE + 8 * 4096
 
@@ -55,11 +55,12 @@ loops = st.lists(
 
 
 @pytest.mark.parametrize("width", [0, 1, 2])
-@given(levels=hierarchies(), loops=loops, stores=stores, prefetch=prefetchers)
+@given(setup=setups, loops=loops)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_loop_equals_one_by_one(
-    width: int, levels: list[CacheLevel], loops: Any, stores: Stores, prefetch: Prefetch
+    width: int, setup: tuple[list[CacheLevel], Stores, Prefetch], loops: Any
 ) -> None:
+    levels, stores, prefetch = setup
     compare(levels, width, loops, stores, prefetch if len(levels) > 1 else Prefetch())
 
 

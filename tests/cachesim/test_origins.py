@@ -13,7 +13,7 @@ from counteroof.machine.model import CacheLevel, Prefetch, Stores
 
 from .simulated import cache, reference_for
 from .test_loop import MIDDLE, loops
-from .test_reference import BASE, accesses, hierarchies, prefetchers, stores
+from .test_reference import BASE, accesses, hierarchies, setups
 
 LINE = 64
 A, B = 7, 5000
@@ -113,22 +113,19 @@ def test_lines_dirty_before_the_start_are_number_0() -> None:
 
 
 @given(
-    levels=hierarchies(),
-    stores=stores,
-    prefetch=prefetchers,
+    setup=setups,
     trace=accesses,
     rest=accesses,
     flush=st.sampled_from([None, True, False]),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_numbers_are_the_references_and_add_up(
-    levels: list[CacheLevel],
-    stores: Stores,
-    prefetch: Prefetch,
+    setup: tuple[list[CacheLevel], Stores, Prefetch],
     trace: list[Any],
     rest: list[Any],
     flush: bool | None,
 ) -> None:
+    levels, stores, prefetch = setup
     prefetch = prefetch if len(levels) > 1 else Prefetch()
     model = tracing(levels, stores, prefetch)
     for page in range(6):

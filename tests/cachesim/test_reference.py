@@ -110,6 +110,13 @@ prefetchers = st.sampled_from(
     ]
 )
 
+plain = st.tuples(
+    common_hierarchies(), st.sampled_from([Stores(), Stores(partial="masked")]), st.just(Prefetch())
+)
+"""The commonest set-ups, for which the walk is shortest: nobody has to be told what it does."""
+
+setups = st.tuples(hierarchies(), stores, prefetchers) | plain
+
 accesses = st.lists(
     st.tuples(
         st.integers(0, 3),  # page
@@ -124,9 +131,7 @@ accesses = st.lists(
 
 @pytest.mark.parametrize("width", [0, 1, 2])
 @given(
-    levels=hierarchies(),
-    stores=stores,
-    prefetch=prefetchers,
+    setup=setups,
     first=accesses,
     second=accesses,
     flush=st.sampled_from([None, True, False]),
@@ -134,13 +139,12 @@ accesses = st.lists(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_model_equals_the_reference_on_random_traces(
     width: int,
-    levels: list[CacheLevel],
-    stores: Stores,
-    prefetch: Prefetch,
+    setup: tuple[list[CacheLevel], Stores, Prefetch],
     first: list[Any],
     second: list[Any],
     flush: bool | None,
 ) -> None:
+    levels, stores, prefetch = setup
     prefetch = prefetch if len(levels) > 1 else Prefetch()
     model = CacheModel(levels, stores=stores, prefetch=prefetch)
     if not use_vectors(model, width):
