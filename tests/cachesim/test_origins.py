@@ -152,6 +152,10 @@ def test_numbers_are_the_references_and_add_up(
                 reference.flush_all(flush)
             model.reset()
             reference.reset()
+    model.flush(count_writebacks=True)
+    reference.flush_all(True)
+    _, writes = model.origins()
+    assert writes == [model.line_bytes * reference.writes_by[number] for number in range(len(writes))]
 
 
 @pytest.mark.parametrize("first", [1, 3000])

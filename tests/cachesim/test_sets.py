@@ -206,6 +206,16 @@ class TestNonTemporalStores:
         board.load(A)
         assert board.memory == (2, 1)
 
+    @pytest.mark.parametrize("levels", [1, 3])
+    def test_after_an_ordinary_access_another_buffer_is_opened(self, levels: int) -> None:
+        caches = [cache("L1", 2, 2), cache("L2", 2, 8, "inclusive"), cache("L3", 64, 4, "victim")]
+        model = CacheModel(caches[:levels])
+        model.access(A, 16, Kind.NON_TEMPORAL)
+        model.access(A, 8, Kind.LOAD)
+        model.access(A + 16, 16, Kind.NON_TEMPORAL)
+        totals = model.totals()
+        assert (totals.dram_read_bytes, totals.dram_write_bytes) == (3 * 64, 2 * 64)
+
     @pytest.mark.parametrize(("streams", "partial"), [(10, 0), (11, 11 * 4)])
     def test_ten_lines_gather_at_a_time(self, streams: int, partial: int) -> None:
         model = CacheModel([cache("L1", 2, 2)])
