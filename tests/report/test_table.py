@@ -350,6 +350,8 @@ def test_roofs_measured_beside_the_kernels_have_their_range_and_times_in_the_leg
         "roofs of DRAM were measured 3 times between kernels, 2026-01-02T03:04:00+00:00 to "
         "2026-01-02T03:06:00+00:00: each kernel is held against the higher of the two around it"
     ) in text
+    strange = replace(whole, roof_samples=tuple(replace(one, ceiling="DRAM copy") for one in samples))
+    assert "roofs of DRAM copy were measured 3 times" in table.markdown(strange)
 
 
 def test_what_is_not_counted_and_the_machines_notes_are_said() -> None:
