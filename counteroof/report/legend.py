@@ -85,7 +85,7 @@ def _beside(results: Results) -> list[str]:
     looks = len({one.kernels for one in samples})
     levels = {one.level for one in results.machine.ceilings if one.name in {s.ceiling for s in samples}}
     names = " and ".join(text for level, text in BOUNDS.items() if level in levels)
-    names = names or ", ".join(dict.fromkeys(one.ceiling for one in samples))  # the machine does not have them
+    names = names or ", ".join(dict.fromkeys(one.ceiling for one in samples))
     when = f"{times[0]} to {times[-1]}" if len(times) > 1 else times[0]
     return [
         f"roofs of {names} were measured {looks} time{'s' if looks > 1 else ''} between kernels, {when}: "
