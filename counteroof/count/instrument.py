@@ -168,8 +168,10 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         measurement = replace(measurement, notes=(*measurement.notes, unlike_native))
     if traffic and repeats:
         seen = sorted((*repeats, traffic.moved))
+        # those that only wait, as an idle pool's do, take no turns; if none has FLOPs that cannot be told
+        taking = len(by_thread) if len(by_thread) > 1 else threads_used
         note = (
-            f"DRAM bytes depend on how {threads_used} threads take turns: {seen[0]} to {seen[-1]} in"
+            f"DRAM bytes depend on how {taking} threads take turns: {seen[0]} to {seen[-1]} in"
             f" {len(seen)} counted calls"
         )
         measurement = replace(measurement, notes=(*measurement.notes, note))

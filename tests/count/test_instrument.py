@@ -142,6 +142,22 @@ def test_a_kernel_on_several_threads_has_flops_and_bytes_of_all(tmp_path: Path) 
     assert any("3 threads take turns" in note for note in measurement.notes)
 
 
+TWO_OF_THREE = """
+#include <omp.h>
+void scale(double *a, long n) {
+    _Pragma("omp parallel")
+    for (long i = omp_get_thread_num(), me = i; me < 2 && i < n; i += 2) a[i] = 2 * a[i] + 1;
+}
+"""
+
+
+@needs("gcc")
+def test_threads_without_work_take_no_turns(tmp_path: Path) -> None:
+    measurement = counted(parallel(tmp_path, TWO_OF_THREE, n=100_000))
+    assert measurement.flops_by_thread == (100_000, 100_000)
+    assert any("2 threads take turns" in note for note in measurement.notes)
+
+
 COUNTERS = """
 #include <omp.h>
 void scale(double *a, long n) {
