@@ -51,8 +51,7 @@ void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
 {
     uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << sim->page_line_bits | cs_in_page(sim, address >> sim->line_bits);
     uint32_t first = address & ((1u << sim->line_bits) - 1);
-    if (sim->cores > 1)
-        cs_page_of(sim, line)->cores |= sim->core_bit;
+    cs_name_core(sim, line);
     uint64_t *touched = sim->touched + cs_chunk(sim, line >> sim->page_line_bits, (address - first) >> 6 & 63);
     struct cs_combiner *buffer = open_buffer(sim, line);
     uint64_t written[4] = {0};

@@ -213,13 +213,19 @@ static NOINLINE void becomes_dirty(struct cachesim *sim, uint32_t line)
         cs_origin_dirtied(sim, line);
 }
 
+/* Level 1 takes a line in, and perhaps another has to leave. */
+static INLINE void takes_in(struct cachesim *sim, uint32_t *tags, uint32_t tag)
+{
+    uint32_t victim = set_takes(sim, 0, tags, tag);
+    if (victim)
+        evicted_0(sim, victim);
+}
+
 /* The levels take in a line that a store missed, see cachesim_set_evasion. */
 static NOINLINE void admit(struct cachesim *sim, uint32_t line)
 {
     admit_1(sim, line);
-    uint32_t victim = set_takes(sim, 0, tags_of(sim, 0, line), line | CS_DIRTY);
-    if (victim)
-        evicted_0(sim, victim);
+    takes_in(sim, tags_of(sim, 0, line), line | CS_DIRTY);
     sim->removals++; /* level 1 changes and no miss is counted */
 }
 
@@ -238,14 +244,6 @@ static NOINLINE int tracks(struct cachesim *sim, uint32_t line)
     return 1;
 }
 
-/* Level 1 has taken a line in, and perhaps another had to leave. */
-static INLINE void takes_in(struct cachesim *sim, uint32_t *tags, uint32_t tag)
-{
-    uint32_t victim = set_takes(sim, 0, tags, tag);
-    if (victim)
-        evicted_0(sim, victim);
-}
-
 /* A line that level 1 lacks, where somebody may have to be told. */
 static NOINLINE void missed_watched(struct cachesim *sim, uint32_t *tags, uint32_t line, uint32_t store)
 {
@@ -254,8 +252,7 @@ static NOINLINE void missed_watched(struct cachesim *sim, uint32_t *tags, uint32
     sim->level[0].misses++;
     if (!SHAPE && __builtin_expect(sim->level[0].duellers, 0))
         cs_duel_missed(&sim->level[0], tags);
-    if (sim->cores > 1)
-        cs_page_of(sim, line)->cores |= sim->core_bit;
+    cs_name_core(sim, line);
     if (__builtin_expect(sim->combiners, 0))
         cs_combine_close_line(sim, line);
     if (__builtin_expect(cs_others(sim, line), 0))
@@ -346,14 +343,18 @@ static INLINE void note_lines(struct cs_page *page, uint64_t bit, uint32_t kind)
         page->stored |= bit;
 }
 
-/* Notes bytes of a line of 64. A load of a line that was touched before says nothing new of the line. */
-static INLINE void note_piece(struct cachesim *sim, uint32_t line, uint64_t bits, uint32_t kind)
+/*
+ * Notes bytes of a line of 64, whose chunk is given; returns all that were touched of it. A load of a line that was touched
+ * before says nothing new of the line.
+ */
+static INLINE uint64_t note_piece(struct cachesim *sim, uint64_t *chunk, uint32_t line, uint64_t bits, uint32_t kind)
 {
-    uint64_t *chunk = &sim->touched[cs_place(sim, line)], touched = *chunk;
+    uint64_t touched = *chunk;
     if (kind != CS_LOAD || !touched)
         note_lines(cs_page_of(sim, line), UINT64_C(1) << IN_PAGE(line), kind);
     if (bits & ~touched)
-        *chunk = touched | bits;
+        *chunk = touched |= bits;
+    return touched;
 }
 
 static INLINE uint64_t bits_of(uint64_t address, uint32_t bytes) /* within a chunk */

@@ -472,6 +472,13 @@ static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t li
     return &sim->pages[(line & CS_LINE) >> sim->page_line_bits];
 }
 
+/* The core at work asks for a line; as long as it is the only one, see cs_core, nobody is told. */
+static inline void cs_name_core(struct cachesim *sim, uint32_t line)
+{
+    if (sim->cores > 1)
+        cs_page_of(sim, line)->cores |= sim->core_bit;
+}
+
 /* Whether another core than the one at work has asked for a line of the same page, or may have. */
 static inline int cs_others(const struct cachesim *sim, uint32_t line)
 {

@@ -83,7 +83,7 @@ static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t
     }
     uint32_t line = stream->label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
     if (LINE_BITS == 6 && stream->bits)
-        note_piece(sim, line, stream->bits, stream->kind);
+        note_piece(sim, sim->touched + cs_place(sim, line), line, stream->bits, stream->kind);
     else
         note_lines(&sim->pages[stream->label], UINT64_C(1) << IN_PAGE(line), stream->kind);
     stream->set[q] = tags_of(sim, 0, line);

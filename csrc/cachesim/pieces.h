@@ -92,18 +92,12 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
         piece_odd(sim, latest, piece, place);
     } else {
         uint32_t label = cs_label(sim, line_number >> (CS_PAGE_BITS - 6)), line = label << 6 | (line_number & 63);
-        struct cs_page *page = &sim->pages[label];
-        uint64_t *chunk = sim->touched + cs_place(sim, line), touched = *chunk;
+        uint64_t *chunk = sim->touched + cs_place(sim, line);
         if (__builtin_expect(sim->evades, 0)) {
             sim->offset = (uint32_t)__builtin_ctzll(piece.bits);
             sim->size = cachesim_piece_bytes(piece);
         }
-        if (kind != CS_PREFETCH) {
-            if (kind || !touched) /* a load of a line touched before says nothing new */
-                note_lines(page, UINT64_C(1) << (line & 63), kind);
-            if (piece.bits & ~touched)
-                *chunk = touched |= piece.bits;
-        }
+        uint64_t touched = kind == CS_PREFETCH ? *chunk : note_piece(sim, chunk, line, piece.bits, kind);
         ask(sim, tags_of(sim, 0, line), line, kind == CS_STORE);
         latest->touched[place] = chunk;
         if (kind != CS_PREFETCH)
