@@ -870,6 +870,12 @@ def test_each_access_to_a_falsely_shared_line_may_wait_for_it() -> None:
     assert one.gain == pytest.approx(0.02 / (0.02 - 1e6 * 16e-9))
     assert one.evidence["accesses"] == 10**6
     assert "at least 4 times, and at most at each of 1.00 M accesses, which then take 16.0 ms" in one.message
+    for locked, known in ((9_999, True), (10_000, False)):
+        atomic = replace(counted, untimed_locked=locked)
+        same = only(facts(counted=atomic, threads=2, seconds=0.02, machine=machine), threads.FALSE_SHARING)
+        assert (same.gain == one.gain) == (same.attainable == one.attainable) == known
+        assert (same.gain is None) == ("10.0 k locked instructions" in same.message) == (not known)
+        assert same.evidence.get("locked instructions of unknown latency") == (None if known else locked)
     # of an array of which one line in a thousand is the seam between threads
     seam = replace(sums, touched_read_bytes=640_000, touched_write_bytes=64_000)
     counted = measurement(
@@ -1031,6 +1037,9 @@ def test_what_is_known_of_a_kernel_far_from_its_roofs_is_said_with_what_to_try()
     assert "only 10 % of its time is what memory needs" in waits.message
     assert "memory 10 %, arithmetic 0.8 %; 1.50 instructions a cycle" in waits.message
     assert waits.evidence["instructions a cycle"] == 1.5
+    assert "locked" not in waits.message
+    atomic = only(facts(counted=replace(counted, untimed_locked=500), seconds=0.04, clock_hz=4e9), fine.OPEN)
+    assert "500 locked instructions (atomics), whose latency is not known of this processor" in atomic.message
     for seconds, first in ((0.1, "it waits, likely for lines"), (0.02, "the instructions themselves")):
         assert only(facts(counted=counted, seconds=seconds, clock_hz=4e9), fine.OPEN).try_.startswith(first)
 

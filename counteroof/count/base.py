@@ -397,6 +397,9 @@ class Measurement:
     """Most first; they add up to ``flops``."""
     latencies: str | None = None
     """Whose latencies the chains were computed with, and how these are known; ``None``: there are none."""
+    untimed_locked: int | None = None
+    """Locked instructions (atomics) executed whose latency is not known, so that no chain has them; ``None``:
+    unknown."""
     slowdown: float | None = None
     """Seconds of the counted call over seconds of the native call."""
     notes: tuple[str, ...] = field(default=())

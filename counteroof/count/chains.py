@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import iced_x86 as ix
 
     from ..instrument.dataflow import Chain
-    from ..instrument.engine import Engine
+    from ..instrument.engine import Engine, Executed
     from ..instrument.latencies import Latencies
     from ..instrument.paths import LoopPath
 
@@ -57,6 +57,11 @@ def demanded(path: LoopPath, cycles: float, window: int) -> float:
     """
     run = path.passes / path.entries * len(path.instructions)
     return path.passes * cycles / (1 + window / run)
+
+
+def untimed_locked(executed: Iterable[Executed], latencies: Latencies) -> int:
+    """Return how many locked instructions were executed whose latency is not known."""
+    return sum(item.times for item in executed if latencies.locked(item.instruction) is None)
 
 
 def loops(engine: Engine) -> list[LoopPath]:

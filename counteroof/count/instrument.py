@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CounteroofError, KernelFailed
 from ..machine import replacement, tlb
 from .base import ArrayTraffic, Count, FalseSharing, Frames, Measurement, SharedLine, unavailable
-from .chains import loop_chains, loops
+from .chains import loop_chains, loops, untimed_locked
 from .core_bytes import access_mix, core_bytes
 from .denormals import denormals, flagged_call
 from .flop_count import Convention, FlopCount, count_flops
@@ -156,6 +156,7 @@ def count(prepared: PreparedCall, options: Mapping[str, Any]) -> Measurement:
         denormals=small_numbers,
         pages_touched=traffic.totals.pages if traffic else None,
         latencies=f"{latencies.name}, {latencies.known}",
+        untimed_locked=untimed_locked(everything, latencies),
         frames=frames,
         tlb_misses=traffic.totals.tlb_misses if traffic else None,
         page_walks=traffic.totals.page_walks if traffic else None,

@@ -196,6 +196,11 @@ class Facts:
         return None if number is None else number / self.clock_hz / self.own_seconds
 
     @property
+    def untimed_locked(self) -> int:
+        """Locked instructions whose latency is not known, 0 also where they were not counted."""
+        return 0 if self.counted is None else self.counted.untimed_locked or 0
+
+    @property
     def arrays(self) -> tuple[ArrayTraffic, ...]:
         """Traffic of the arguments."""
         if self.traffic is None:

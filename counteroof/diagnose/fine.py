@@ -89,6 +89,11 @@ def _beside(facts: Facts, rate: float | None, misses: float | None) -> str:
         text += f"; misses, if each line waited for the one before, at most {units.percent(most)}"
     if rate is not None:
         text += f"; {units.ratio(rate)} instructions a cycle"
+    if facts.untimed_locked:
+        text += (
+            f"; {units.count(facts.untimed_locked)} locked instructions (atomics), whose latency is not known"
+        )
+        text += " of this processor, are in none of these"
     return text
 
 

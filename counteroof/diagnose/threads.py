@@ -22,6 +22,9 @@ under the engine, which slows each down in its own way, is not who takes it nati
 MOVES = 100
 """Fewer accesses to falsely shared lines than this in a call are the seams between threads."""
 
+UNTIMED_PART = 0.01
+"""Of the moves of lines; each takes as long as several locked instructions that find their line at hand."""
+
 FALSE_SHARING = "false sharing"
 IMBALANCE = "threads not even"
 
@@ -54,6 +57,14 @@ def false_sharing(facts: Facts) -> Iterator[Finding]:
         often += f", which then take {units.seconds(spent)} (as long each as a load from the last cache, "
         often += f"{units.seconds(each)}; from another socket it is longer)"
     evidence: dict[str, float | int | str] = {"lines": lines, "moves": moves, "cores at most": cores}
+    untimed = facts.untimed_locked
+    if untimed < UNTIMED_PART * max(moves, accesses):
+        untimed = 0
+    if untimed:
+        evidence["locked instructions of unknown latency"] = untimed
+        often += f"; {units.count(untimed)} locked instructions (atomics) take their time on lines of their "
+        often += "own, too, and how long is not known of this processor, so no gain is given"
+        gain = None
     if accesses:
         evidence["accesses"] = accesses
     if spent is not None:

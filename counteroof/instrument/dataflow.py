@@ -3,7 +3,8 @@
 Values are followed through registers, flags and opmasks, and through memory where a load's address is, as an
 expression over registers, that of a store in the same pass or up to ``FARTHEST`` passes before. What is not
 seen shortens the chain and never lengthens it: stores through another expression that happens to lead to the
-same place, scatters, gathers, the x87 stack, and what called functions pass on.
+same place, scatters, gathers, the x87 stack, locked instructions whose latency is not known, and what called
+functions pass on.
 """
 
 from __future__ import annotations
@@ -159,7 +160,10 @@ def _operation(
             made.makes.append(flag)
     if memory.stores(place):
         made.makes.append(("store", place, 0))
-    if (alone := latencies.locked(instruction)) > 0:
+    alone = latencies.locked(instruction)
+    if alone is None:  # nothing is known of what comes through it
+        made.uses.clear()
+    elif alone > 0:
         made.uses.append(Use(("locked", 0, 0), alone))
         made.makes.append(("locked", 0, 0))
     if called:

@@ -103,11 +103,14 @@ class Latencies:
             return self.cycles["int_div"]
         return 1
 
-    def locked(self, instruction: Instruction) -> int:
-        """Return the cycles a locked instruction takes, beside which no other runs; 0 of one that is not."""
+    def locked(self, instruction: Instruction) -> int | None:
+        """Return the cycles a locked instruction takes, beside which no other runs; 0 of one that is not.
+
+        ``None`` if they are not known of the processor.
+        """
         memory = OpKind.MEMORY in (instruction.op0_kind, instruction.op1_kind)
         exchanges = instruction.mnemonic == Mnemonic.XCHG and memory  # locked, with or without the prefix
-        return self.cycles.get("locked", 1) if instruction.has_lock_prefix or exchanges else 0
+        return self.cycles.get("locked") if instruction.has_lock_prefix or exchanges else 0
 
     def load(self, instruction: Instruction) -> int:
         """Return the cycles from an address to what the instruction loads from there."""
@@ -168,6 +171,6 @@ def _shortest() -> Latencies:
     entries = _entries().values()
     keys = {key for entry in entries for key in entry.cycles}
     cycles = {key: min(entry.cycles[key] for entry in entries if key in entry.cycles) for key in keys}
-    cycles["locked"] = 1  # it is known of too few to be the shortest
+    cycles.pop("locked", None)  # it is known of too few to be the shortest
     window = max(entry.window for entry in entries)
     return Latencies("any processor", "assumed: the shortest of all in the table", window, cycles)

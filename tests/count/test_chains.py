@@ -8,7 +8,7 @@ from typing import Any
 import iced_x86 as ix
 import pytest
 
-from counteroof.count.chains import demanded, loop_chains, loops
+from counteroof.count.chains import demanded, loop_chains, loops, untimed_locked
 from counteroof.instrument.latencies import Latencies
 from counteroof.instrument.paths import LoopPath
 
@@ -61,3 +61,16 @@ def test_the_loop_that_demands_most_comes_first_with_the_links_of_its_chain() ->
     assert first.flops == 1
     assert first.cycles == 5
     assert [(link.text, link.cycles) for link in first.links] == [("addsd xmm0, xmm1", 5)]
+
+
+def test_locked_instructions_are_counted_where_their_latency_is_not_known() -> None:
+    locked, plain = (
+        next(iter(ix.Decoder(64, bytes.fromhex(code)))) for code in ("f0480110", "480110")
+    )  # add [rax], rdx
+    ran: list[Any] = [
+        SimpleNamespace(instruction=locked, times=5),
+        SimpleNamespace(instruction=plain, times=90),
+    ]
+    unknown, known = (Latencies("made up", "for tests", WINDOW, cycles) for cycles in ({}, {"locked": 9}))
+    assert untimed_locked(ran, unknown) == 5
+    assert untimed_locked(ran, known) == 0

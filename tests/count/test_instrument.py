@@ -10,6 +10,7 @@ import pytest
 from counteroof.catalog import EXECUTED, executed_flops, kernels
 from counteroof.count.base import LoopChain, Measurement, StrideShare
 from counteroof.formula import Formula
+from counteroof.instrument.latencies import here
 from counteroof.machine.model import CacheLevel, Stores
 from counteroof.machine.topology import detect
 from counteroof.run.execute import execute
@@ -246,6 +247,25 @@ def test_a_recurrence_kept_in_an_array_goes_through_memory(tmp_path: Path) -> No
     assert chain.passes == pytest.approx(999, abs=2)
     assert chain.flops == 2
     assert measurement.latencies is not None
+
+
+def test_locked_instructions_are_counted_if_their_latency_is_not_known_here(tmp_path: Path) -> None:
+    code = """
+        void add(long *x, long n)
+        {
+            for (long i = 0; i < n; i++) __atomic_fetch_add(&x[i], 1, __ATOMIC_SEQ_CST);
+        }
+    """
+    spec = KernelSpec(
+        name="add",
+        library=LibrarySpec(path=str(shared(tmp_path, code, "-O2"))),
+        symbol="add",
+        signature="void add(long *x, long n)",
+        args=(array("x", "i64", "n"), ScalarArg("n", Formula("n"))),
+        params={"n": (1000,)},
+    )
+    (case,) = spec.cases()
+    assert counted(case).untimed_locked == (0 if "locked" in here().cycles else 1000)
 
 
 # ---- strides ----

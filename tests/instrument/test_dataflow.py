@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -212,3 +213,21 @@ def test_calls_hide_what_comes_through_them(longest: Longest) -> None:
 )
 def test_locked_instructions_wait_for_each_other(longest: Longest, body: str, expected: int) -> None:
     assert cycles(longest, f"{body}; {COUNT}") == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("lock add [rax + rcx], rbx", 1),
+        # the register is added up in memory, and comes back
+        ("lock xadd [rax], rbx", 1),
+        ("lock xadd [rax], rbx; add rsi, 1; imul rsi, rdi", 4),
+    ],
+)
+def test_locked_instructions_of_unknown_latency_are_in_no_chain(
+    tmp_path: Path, body: str, expected: int
+) -> None:
+    cycles = {kind: number for kind, number in MADE_UP.cycles.items() if kind != "locked"}
+    found = chain(assembled(tmp_path, f"{body}; {COUNT}"), replace(MADE_UP, cycles=cycles))
+    assert found is not None
+    assert found.cycles == expected
