@@ -18,6 +18,7 @@ from .ceiling_jobs import best_of, shared_levels, small_twins
 from .errors import MachineError
 from .machine.model import Ceiling, Machine
 from .results import KernelResult, RoofSample
+from .roofline import comparable
 
 INTERVAL = 30.0
 """Seconds between two looks."""
@@ -47,7 +48,8 @@ class Beside:
         What kernels are held against, with the ceilings kept for it.
     here
         The machine that this is, if those ceilings are its own; its caches may be others than the ones that
-        are modelled. Without it nothing is measured.
+        are modelled. Without it nothing is measured; and never what ``machine`` does not have: roofs of
+        caches that it lacks or fills in another way.
     threads
         Numbers of threads of the kernels.
     interval
@@ -68,10 +70,11 @@ class Beside:
         self._machine, self._interval, self._clock = machine, interval, clock
         self._here = here if here is not None else replace(machine, ceilings=())
         levels = shared_levels(self._here)
+        of_kernels = {(one.name, one.threads) for one in _held_against(machine)}
         self._shared = tuple(
             one
-            for one in (*self._here.ceilings, *small_twins(self._here.access))
-            if one.level in levels and one.threads in threads
+            for one in _held_against(replace(self._here, caches=machine.caches))
+            if one.level in levels and one.threads in threads and (one.name, one.threads) in of_kernels
         )
         self._next = 0.0
         self._failure = ""
@@ -169,3 +172,8 @@ class Beside:
         if self._failure:
             notes = (*notes, f"ceilings: not measured beside the kernels: {self._failure}")
         return replace(self._machine, ceilings=ceilings, access=access, notes=notes)
+
+
+def _held_against(machine: Machine) -> tuple[Ceiling, ...]:
+    """Return the ceilings that kernels are held against: whose bytes are those of the modelled caches."""
+    return comparable((*machine.ceilings, *small_twins(machine.access)), machine.caches)[0]

@@ -15,7 +15,8 @@ from counteroof.roofline import Placement
 from tests import factories
 from tests.factories import bandwidth, compute
 
-DRAM, L3 = bandwidth("DRAM copy", 50), bandwidth("L2-L3 copy", 250, level="l3")
+VICTIMS = "both ways, one line down for each line up: 32 B an element"
+DRAM, L3 = bandwidth("DRAM copy", 50), bandwidth("L2-L3 copy", 250, level="l3", convention=VICTIMS)
 OWN = (bandwidth("L1-L2 copy", 400, level="l2"), compute("f64 AVX-512 FMA", 135, "f64"))
 HERE = factories.machine((DRAM, L3, *OWN, bandwidth("DRAM copy", 90, threads=2)))
 
@@ -157,6 +158,27 @@ def test_modelled_caches_of_another_machine_stay(world: World) -> None:
     beside.look(0)
     assert beside.near(0).caches == other.caches
     assert value(beside.near(0)) == world.dram
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured"),
+    [
+        ({}, {"DRAM copy", "L2-L3 copy"}),
+        ({"caches": HERE.caches[:2]}, {"DRAM copy"}),
+        ({"caches": (*HERE.caches[:2], replace(HERE.caches[2], fill="inclusive"))}, {"DRAM copy"}),
+        ({"ceilings": (L3, *OWN)}, {"L2-L3 copy"}),
+        ({"ceilings": OWN}, None),
+    ],
+    ids=["alike", "no L3", "an L3 filled in another way", "no roof of DRAM", "no shared roof"],
+)
+def test_roofs_that_the_kernels_machine_does_not_have_are_not_measured(
+    world: World, changes: dict[str, Any], measured: set[str] | None
+) -> None:
+    beside = watched(world, replace(HERE, **changes))
+    beside.look(0)
+    assert [asked["names"] for asked in world.asked] == ([] if measured is None else [measured])
+    assert {one.ceiling for one in beside.samples()} == (measured or set())
+    assert beside.measures == (measured is not None)
 
 
 # ---- what is said of a kernel ----
