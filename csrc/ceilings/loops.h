@@ -11,15 +11,16 @@ extern const uint32_t ceilings_table_length;
 int ceilings_isa_usable(const struct ceilings_loop *);
 
 /* A line of a chain that leads through all lines of a thread's memory; `reached` of the first is where the last walk
-   ended, so that the next meets other lines, and those of the following ones are where walks side by side did, NULL before
-   the first. */
+   ended, so that the next meets other lines, and those of the following ones are where walks side by side did, NULL
+   before the first. */
 struct ceilings_line {
     struct ceilings_line *next, *reached;
     uint64_t unused[6];
 };
 void ceilings_chain(struct ceilings_line *lines, uint64_t count);
 uint64_t ceilings_chase(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
-enum { CEILINGS_CHAINS = 32 }; /* side by side: more than cores have places for lines on their way into the first cache */
+/* Side by side: more than cores have places for lines on their way into the first cache. */
+enum { CEILINGS_CHAINS = 32 };
 uint64_t ceilings_scatter(uint64_t iterations, uint64_t mask, double *a, double *b, double *c);
 static inline int ceilings_follows(const struct ceilings_loop *loop) /* a chain */
 {

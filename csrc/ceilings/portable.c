@@ -134,8 +134,8 @@ MEMORY_LOOP(memory_1_2, v = C; KEEP(v); A = v; B = v;)
 /* Any number of streams: a part of each that is read, then one of each that is written. */
 static uint64_t memory_any(uint64_t iterations, uint64_t mask, double *a, double *b, double *c)
 {
-    uint64_t done = 0, loads = (uint64_t)(uintptr_t)c / CEILINGS_LOADS, stores = (uint64_t)(uintptr_t)c % CEILINGS_LOADS;
-    uint64_t apart = (uint64_t)((char *)b - (char *)a);
+    uint64_t loads = (uint64_t)(uintptr_t)c / CEILINGS_LOADS, stores = (uint64_t)(uintptr_t)c % CEILINGS_LOADS;
+    uint64_t done = 0, apart = (uint64_t)((char *)b - (char *)a);
     element v = (element){0} + 1;
     for (; done < iterations; done++) {
         char *place = (char *)a + (done * CHUNK & mask);

@@ -151,8 +151,8 @@ uint64_t ceilings_memory_place(const struct ceilings_memory *memory, uint64_t *b
     return (uint64_t)(uintptr_t)memory->base;
 }
 
-int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint64_t small_bytes, uint64_t chain_bytes,
-                        struct ceilings_memory **out)
+int ceilings_memory_new(uint32_t threads, const int32_t *cpus, uint64_t bytes_each, uint64_t small_bytes,
+                        uint64_t chain_bytes, struct ceilings_memory **out)
 {
     struct ceilings_memory *memory = calloc(1, sizeof *memory);
     *out = NULL;
@@ -324,7 +324,8 @@ static void combine(const struct job_run *run, uint32_t sample)
 
 static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop, uint64_t stream_stride)
 {
-    uint64_t streams = any_streams(loop) ? (uint64_t)job->loads + job->stores : strlen(loop->streams), sample_bytes = job->iterations * loop->chunk_bytes;
+    uint64_t streams = any_streams(loop) ? (uint64_t)job->loads + job->stores : strlen(loop->streams);
+    uint64_t sample_bytes = job->iterations * loop->chunk_bytes;
     int masked = !ceilings_apart(loop); /* others wrap where they should, and not by a mask */
     if (!*loop->streams)
         return 1;
@@ -342,7 +343,8 @@ static int fits(const struct ceilings_job *job, const struct ceilings_loop *loop
     if (job->wrapped ? masked && (job->stream_bytes & (job->stream_bytes - 1)) != 0 : sample_bytes > job->stream_bytes)
         return 0;
     uint64_t used = (streams - 1) * stream_stride + job->stream_bytes * (masked ? 1 : ceilings_apart(loop));
-    return job->place % 64 == 0 && job->place <= job->memory->bytes_each && used <= job->memory->bytes_each - job->place;
+    uint64_t there = job->memory->bytes_each;
+    return job->place % 64 == 0 && job->place <= there && used <= there - job->place;
 }
 
 int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
@@ -350,8 +352,8 @@ int ceilings_run(const struct ceilings_job *job, struct ceilings_result *result)
     const struct ceilings_loop *loop = ceilings_loop(job->loop);
     if (!loop || !job->threads || !job->samples || !job->iterations || !ceilings_isa_usable(loop))
         return -EINVAL;
-    /* Streams that start at the same offset of a page would hold each other up in the first-level cache; and loads wait for
-       older stores to the same offset, so all that is loaded lies less than half a page ahead of what is stored. */
+    /* Streams that start at the same offset of a page would hold each other up in the first-level cache; and loads wait
+       for older stores to the same offset, so all that is loaded lies less than half a page ahead of what is stored. */
     struct job_run run = {.job = job, .loop = loop, .result = result, .stream_stride = job->stream_bytes + SKEW};
     if (!fits(job, loop, run.stream_stride))
         return -EINVAL;

@@ -183,20 +183,20 @@ static const int8_t addend_int8[64] __attribute__((aligned(64))) = {[0 ... 63] =
 
 #define CLEAN "vzeroupper\n\t"
 /* Without fused multiply-adds, 256-bit and scalar loops need no more than AVX. */
-#define VEX_LOOPS(name, feature, fused_feature, load, reg, LOAD, type, E)                                          \
-    COMPUTE_LOOP(name##_fma, fused_feature, load, reg, LOAD, type, MIX_FMA(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
-    COMPUTE_LOOP(name##_add, feature, load, reg, LOAD, type, MIX_ADD(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
-    COMPUTE_LOOP(name##_mul, feature, load, reg, LOAD, type, MIX_MUL(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)    \
-    COMPUTE_LOOP(name##_fma_add_1_1, fused_feature, load, reg, LOAD, type,                                               \
-                 MIX_FMA_ADD_1_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
-    COMPUTE_LOOP(name##_fma_add_2_1, fused_feature, load, reg, LOAD, type,                                               \
-                 MIX_FMA_ADD_2_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                        \
-    COMPUTE_LOOP(name##_add_mul, feature, load, reg, LOAD, type, MIX_ADD_MUL(E##_F, E##_A, E##_M, E##_a, E##_m),   \
-                 CLEAN)                                                                                            \
-    COMPUTE_LOOP(name##_fma_1, fused_feature, load, reg, LOAD, type, MIX_FMA_1(E##_F, , , , ), CLEAN)              \
-    COMPUTE_LOOP(name##_fma_4, fused_feature, load, reg, LOAD, type, MIX_FMA_4(E##_F, , , , ), CLEAN)              \
-    COMPUTE_LOOP(name##_add_1, feature, load, reg, LOAD, type, MIX_ADD_1(, E##_A, , , ), CLEAN)                    \
-    COMPUTE_LOOP(name##_div, feature, load, reg, LOAD, type, MIX_FREE(, , , , E##_D), CLEAN)                       \
+#define VEX_LOOPS(name, feature, fused_feature, load, reg, LOAD, type, E)                                             \
+    COMPUTE_LOOP(name##_fma, fused_feature, load, reg, LOAD, type, MIX_FMA(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN) \
+    COMPUTE_LOOP(name##_add, feature, load, reg, LOAD, type, MIX_ADD(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)       \
+    COMPUTE_LOOP(name##_mul, feature, load, reg, LOAD, type, MIX_MUL(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)       \
+    COMPUTE_LOOP(name##_fma_add_1_1, fused_feature, load, reg, LOAD, type,                                            \
+                 MIX_FMA_ADD_1_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                           \
+    COMPUTE_LOOP(name##_fma_add_2_1, fused_feature, load, reg, LOAD, type,                                            \
+                 MIX_FMA_ADD_2_1(E##_F, E##_A, E##_M, E##_a, E##_m), CLEAN)                                           \
+    COMPUTE_LOOP(name##_add_mul, feature, load, reg, LOAD, type, MIX_ADD_MUL(E##_F, E##_A, E##_M, E##_a, E##_m),      \
+                 CLEAN)                                                                                               \
+    COMPUTE_LOOP(name##_fma_1, fused_feature, load, reg, LOAD, type, MIX_FMA_1(E##_F, , , , ), CLEAN)                 \
+    COMPUTE_LOOP(name##_fma_4, fused_feature, load, reg, LOAD, type, MIX_FMA_4(E##_F, , , , ), CLEAN)                 \
+    COMPUTE_LOOP(name##_add_1, feature, load, reg, LOAD, type, MIX_ADD_1(, E##_A, , , ), CLEAN)                       \
+    COMPUTE_LOOP(name##_div, feature, load, reg, LOAD, type, MIX_FREE(, , , , E##_D), CLEAN)                          \
     COMPUTE_LOOP(name##_sqrt, feature, load, reg, LOAD, type, MIX_FREE(, , , , E##_R), CLEAN)
 #define LEGACY_LOOPS(name, type, E)                                                                                \
     COMPUTE_LOOP(name##_add, "sse2", "movupd", "xmm", LOAD_OLD, type, MIX_ADD(NONE, E##_A, E##_M, NONE, NONE), "") \
@@ -254,7 +254,8 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 #define MEMORY_LOOP(name, feature, part, load, reg, body, finish) \
     LONG_LOOP(name, feature, part, load, reg, SECOND_AND_THIRD, body, finish)
 /* Of one stream: addresses that nobody needs cost a cycle in 17 on Zen 3. */
-#define SHORT_LOOP(name, feature, part, load, reg, body, finish) LONG_LOOP(name, feature, part, load, reg, "", body, finish)
+#define SHORT_LOOP(name, feature, part, load, reg, body, finish) \
+    LONG_LOOP(name, feature, part, load, reg, "", body, finish)
 
 #define AT(i, width) ".Loff+" #i "*" width
 #define READ(width, move, reg, i) move " " AT(i, width) "(%%rax), %%" reg #i "\n\t"
@@ -311,8 +312,8 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 #define OLD_STORE(i) STORE("16", "movapd", "xmm", i)
 #define OLD_STREAM(i) STORE("16", "movntpd", "xmm", i)
 
-/* The order of loads and stores matters where they come from L1 or L2, and which is best differs: on Zen 3, two loads and
-   a store in turn reach 96 bytes a cycle in L1, and all loads first 75; there is a loop for each order. */
+/* The order of loads and stores matters where they come from L1 or L2, and which is best differs: on Zen 3, two loads
+   and a store in turn reach 96 bytes a cycle in L1, and all loads first 75; there is a loop for each order. */
 #define IN_TURN_COPY(E, i) E##_COPY_LOAD(i) E##_STORE(i)
 #define IN_TURN_UPDATE(E, i) E##_READ(i) E##_STORE(i)
 #define IN_TURN_TRIAD(E, i) E##_TRIAD(i) E##_STORE(i)
@@ -328,29 +329,29 @@ COMPUTE_LOOP(avx512_int8_dot, "avx512f", "vmovupd", "zmm", LOAD_ZMM, int8, MIX_F
 /* Non-temporal stores are complete once fenced; without it the last ones would be left out of the time. */
 #define FENCE "sfence\n\t"
 #define MEMORY_LOOPS(name, feature, part, load, reg, E, clean)                                                     \
-    SHORT_LOOP(name##_read, feature, part, load, reg, TIMES_8(E##_READ), clean)                                  \
-    MEMORY_LOOP(name##_copy, feature, part, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)          \
-    MEMORY_LOOP(name##_copy_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_COPY), clean)                      \
-    MEMORY_LOOP(name##_copy_fours, feature, part, load, reg, FOURS(E##_COPY_LOAD, E##_STORE), clean)              \
-    MEMORY_LOOP(name##_triad, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STORE), clean)             \
-    MEMORY_LOOP(name##_triad_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_TRIAD), clean)                    \
-    SHORT_LOOP(name##_update, feature, part, load, reg, TIMES_8(E##_UPDATE) TIMES_8(E##_STORE), clean)           \
-    SHORT_LOOP(name##_update_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_UPDATE), clean)                  \
-    SHORT_LOOP(name##_update_fours, feature, part, load, reg, FOURS(E##_READ, E##_STORE), clean)                 \
+    SHORT_LOOP(name##_read, feature, part, load, reg, TIMES_8(E##_READ), clean)                                    \
+    MEMORY_LOOP(name##_copy, feature, part, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)           \
+    MEMORY_LOOP(name##_copy_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_COPY), clean)                       \
+    MEMORY_LOOP(name##_copy_fours, feature, part, load, reg, FOURS(E##_COPY_LOAD, E##_STORE), clean)               \
+    MEMORY_LOOP(name##_triad, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STORE), clean)              \
+    MEMORY_LOOP(name##_triad_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_TRIAD), clean)                     \
+    SHORT_LOOP(name##_update, feature, part, load, reg, TIMES_8(E##_UPDATE) TIMES_8(E##_STORE), clean)             \
+    SHORT_LOOP(name##_update_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_UPDATE), clean)                    \
+    SHORT_LOOP(name##_update_fours, feature, part, load, reg, FOURS(E##_READ, E##_STORE), clean)                   \
     MEMORY_LOOP(name##_copy_nt, feature, part, load, reg, TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STREAM), FENCE clean) \
-    MEMORY_LOOP(name##_triad_nt, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STREAM), FENCE clean)   \
-    SHORT_LOOP(name##_store, feature, part, load, reg, TIMES_8(E##_FILL), clean)                                 \
-    SHORT_LOOP(name##_store_nt, feature, part, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                 \
-    MEMORY_LOOP(name##_place, feature, part, load, reg,                                                           \
+    MEMORY_LOOP(name##_triad_nt, feature, part, load, reg, TIMES_8(E##_TRIAD) TIMES_8(E##_STREAM), FENCE clean)    \
+    SHORT_LOOP(name##_store, feature, part, load, reg, TIMES_8(E##_FILL), clean)                                   \
+    SHORT_LOOP(name##_store_nt, feature, part, load, reg, TIMES_8(E##_FILL_STREAM), FENCE clean)                   \
+    MEMORY_LOOP(name##_place, feature, part, load, reg,                                                            \
                 TIMES_8(E##_COPY_LOAD) TIMES_8(E##_READ) TIMES_8(E##_STORE), clean)                                \
-    MEMORY_LOOP(name##_place_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_PLACE), clean)                    \
-    MEMORY_LOOP(name##_2_1, feature, part, load, reg,                                                             \
+    MEMORY_LOOP(name##_place_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_PLACE), clean)                     \
+    MEMORY_LOOP(name##_2_1, feature, part, load, reg,                                                              \
                 TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)                              \
-    MEMORY_LOOP(name##_2_1_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_2_1), clean)                        \
-    LONG_LOOP(name##_3_1, feature, part, load, reg, FOURTH,                                                       \
-                TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)   \
-    LONG_LOOP(name##_3_1_turn, feature, part, load, reg, FOURTH, IN_TURN(E, IN_TURN_3_1), clean)                 \
-    MEMORY_LOOP(name##_1_2, feature, part, load, reg,                                                             \
+    MEMORY_LOOP(name##_2_1_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_2_1), clean)                         \
+    LONG_LOOP(name##_3_1, feature, part, load, reg, FOURTH,                                                        \
+                TIMES_8(E##_LOAD_D) TIMES_8(E##_LOAD_C) TIMES_8(E##_COPY_LOAD) TIMES_8(E##_STORE), clean)          \
+    LONG_LOOP(name##_3_1_turn, feature, part, load, reg, FOURTH, IN_TURN(E, IN_TURN_3_1), clean)                   \
+    MEMORY_LOOP(name##_1_2, feature, part, load, reg,                                                              \
                 TIMES_8(E##_LOAD_C) TIMES_8(E##_STORE) TIMES_8(E##_STORE_B), clean)                                \
     MEMORY_LOOP(name##_1_2_turn, feature, part, load, reg, IN_TURN(E, IN_TURN_1_2), clean)
 
@@ -461,19 +462,19 @@ SCALAR_LOOP(1_2_turn, SD_IN_TURN(SD_IN_TURN_1_2))
 
 /* ---- the table ---- */
 
-#define COMPUTE(name, isa, needs, precision, lanes, mix, MIX)                                                             \
+#define COMPUTE(name, isa, needs, precision, lanes, mix, MIX) \
     {mix, isa, needs, #precision, "", "", 0, OPERATIONS(MIX) * (lanes), FUSED(MIX) * (lanes), name}
-#define VEX_ENTRIES(name, isa, needs, precision, lanes)                                                                   \
-    COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                             \
-        COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                 \
-        COMPUTE(name##_fma_add_2_1, isa, needs, precision, lanes, "FMA+ADD 2:1", MIX_FMA_ADD_2_1),                 \
-        COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                         \
-        COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                         \
-        COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL),                         \
-        COMPUTE(name##_fma_1, isa, needs, precision, lanes, "FMA 1 chain", MIX_FMA_1),                             \
-        COMPUTE(name##_fma_4, isa, needs, precision, lanes, "FMA 4 chains", MIX_FMA_4),                            \
-        COMPUTE(name##_add_1, isa, needs, precision, lanes, "ADD 1 chain", MIX_ADD_1),                             \
-        COMPUTE(name##_div, isa, needs, precision, lanes, "DIV", MIX_FREE),                                        \
+#define VEX_ENTRIES(name, isa, needs, precision, lanes)                                                           \
+    COMPUTE(name##_fma, isa, needs, precision, lanes, "FMA", MIX_FMA),                                            \
+        COMPUTE(name##_fma_add_1_1, isa, needs, precision, lanes, "FMA+ADD 1:1", MIX_FMA_ADD_1_1),                \
+        COMPUTE(name##_fma_add_2_1, isa, needs, precision, lanes, "FMA+ADD 2:1", MIX_FMA_ADD_2_1),                \
+        COMPUTE(name##_add, isa, needs, precision, lanes, "ADD", MIX_ADD),                                        \
+        COMPUTE(name##_mul, isa, needs, precision, lanes, "MUL", MIX_MUL),                                        \
+        COMPUTE(name##_add_mul, isa, needs, precision, lanes, "ADD+MUL 1:1", MIX_ADD_MUL),                        \
+        COMPUTE(name##_fma_1, isa, needs, precision, lanes, "FMA 1 chain", MIX_FMA_1),                            \
+        COMPUTE(name##_fma_4, isa, needs, precision, lanes, "FMA 4 chains", MIX_FMA_4),                           \
+        COMPUTE(name##_add_1, isa, needs, precision, lanes, "ADD 1 chain", MIX_ADD_1),                            \
+        COMPUTE(name##_div, isa, needs, precision, lanes, "DIV", MIX_FREE),                                       \
         COMPUTE(name##_sqrt, isa, needs, precision, lanes, "SQRT", MIX_FREE)
 #define AVX_ENTRIES(name, precision, lanes)                                                                        \
     COMPUTE(name##_add, "AVX", "avx", precision, lanes, "ADD", MIX_ADD),                                           \
@@ -496,32 +497,35 @@ SCALAR_LOOP(1_2_turn, SD_IN_TURN(SD_IN_TURN_1_2))
 #define TURN "in turn"
 /* A triad fuses where it can: two FLOPs an element either way. */
 #define CHUNK(part) (PARTS * (part))
-#define MEMORY_ENTRIES(name, isa, needs, part, fuses)                                                              \
-    {"read", isa, needs, "f64", "r", FIRST, CHUNK(part), 0, 0, name##_read},                                             \
-        {"copy", isa, needs, "f64", "wr", FIRST, CHUNK(part), 0, 0, name##_copy},                                        \
-        {"copy", isa, needs, "f64", "wr", TURN, CHUNK(part), 0, 0, name##_copy_turn},                                    \
-        {"copy", isa, needs, "f64", "wr", "by fours", CHUNK(part), 0, 0, name##_copy_fours},                             \
-        {"triad", isa, needs, "f64", "wrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), name##_triad}, \
-        {"triad", isa, needs, "f64", "wrr", TURN, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses),               \
-         name##_triad_turn},                                                                                       \
-        {"update", isa, needs, "f64", "u", FIRST, CHUNK(part), CHUNK(part) / 8, 0, name##_update},                           \
-        {"update", isa, needs, "f64", "u", TURN, CHUNK(part), 0, 0, name##_update_turn},                                 \
-        {"update", isa, needs, "f64", "u", "by fours", CHUNK(part), 0, 0, name##_update_fours},                          \
-        {"store", isa, needs, "f64", "w", FIRST, CHUNK(part), 0, 0, name##_store},                                       \
-        {"2:1 in place", isa, needs, "f64", "ur", FIRST, CHUNK(part), 0, 0, name##_place},                               \
-        {"2:1 in place", isa, needs, "f64", "ur", TURN, CHUNK(part), 0, 0, name##_place_turn},                           \
-        {"2:1", isa, needs, "f64", "wrr", FIRST, CHUNK(part), 0, 0, name##_2_1},                                         \
-        {"2:1", isa, needs, "f64", "wrr", TURN, CHUNK(part), 0, 0, name##_2_1_turn},                                     \
-        {"3:1", isa, needs, "f64", "wrrr", FIRST, CHUNK(part), 0, 0, name##_3_1},                                        \
-        {"3:1", isa, needs, "f64", "wrrr", TURN, CHUNK(part), 0, 0, name##_3_1_turn},                                    \
-        {"1:2", isa, needs, "f64", "wwr", FIRST, CHUNK(part), 0, 0, name##_1_2},                                         \
+#define MEMORY_ENTRIES(name, isa, needs, part, fuses)                                                               \
+    {"read", isa, needs, "f64", "r", FIRST, CHUNK(part), 0, 0, name##_read},                                        \
+        {"copy", isa, needs, "f64", "wr", FIRST, CHUNK(part), 0, 0, name##_copy},                                   \
+        {"copy", isa, needs, "f64", "wr", TURN, CHUNK(part), 0, 0, name##_copy_turn},                               \
+        {"copy", isa, needs, "f64", "wr", "by fours", CHUNK(part), 0, 0, name##_copy_fours},                        \
+        {"triad", isa, needs, "f64", "wrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), \
+         name##_triad},                                                                                             \
+        {"triad", isa, needs, "f64", "wrr", TURN, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses),  \
+         name##_triad_turn},                                                                                        \
+        {"update", isa, needs, "f64", "u", FIRST, CHUNK(part), CHUNK(part) / 8, 0, name##_update},                  \
+        {"update", isa, needs, "f64", "u", TURN, CHUNK(part), 0, 0, name##_update_turn},                            \
+        {"update", isa, needs, "f64", "u", "by fours", CHUNK(part), 0, 0, name##_update_fours},                     \
+        {"store", isa, needs, "f64", "w", FIRST, CHUNK(part), 0, 0, name##_store},                                  \
+        {"2:1 in place", isa, needs, "f64", "ur", FIRST, CHUNK(part), 0, 0, name##_place},                          \
+        {"2:1 in place", isa, needs, "f64", "ur", TURN, CHUNK(part), 0, 0, name##_place_turn},                      \
+        {"2:1", isa, needs, "f64", "wrr", FIRST, CHUNK(part), 0, 0, name##_2_1},                                    \
+        {"2:1", isa, needs, "f64", "wrr", TURN, CHUNK(part), 0, 0, name##_2_1_turn},                                \
+        {"3:1", isa, needs, "f64", "wrrr", FIRST, CHUNK(part), 0, 0, name##_3_1},                                   \
+        {"3:1", isa, needs, "f64", "wrrr", TURN, CHUNK(part), 0, 0, name##_3_1_turn},                               \
+        {"1:2", isa, needs, "f64", "wwr", FIRST, CHUNK(part), 0, 0, name##_1_2},                                    \
         {"1:2", isa, needs, "f64", "wwr", TURN, CHUNK(part), 0, 0, name##_1_2_turn}
 #define APART_ENTRY(name, isa, needs, part) \
-    {"triad", isa, needs, "f64", "wrr", "loads apart", CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2, name##_triad_apart}
-#define NT_ENTRIES(name, isa, needs, part, fuses)                                                                 \
-    {"store NT", isa, needs, "f64", "n", FIRST, CHUNK(part), 0, 0, name##_store_nt},                                     \
-        {"copy NT", isa, needs, "f64", "nr", FIRST, CHUNK(part), 0, 0, name##_copy_nt},                                  \
-        {"triad NT", isa, needs, "f64", "nrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), name##_triad_nt}
+    {"triad", isa, needs, "f64", "wrr", "loads apart", CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2, \
+     name##_triad_apart}
+#define NT_ENTRIES(name, isa, needs, part, fuses)                                                                      \
+    {"store NT", isa, needs, "f64", "n", FIRST, CHUNK(part), 0, 0, name##_store_nt},                                   \
+        {"copy NT", isa, needs, "f64", "nr", FIRST, CHUNK(part), 0, 0, name##_copy_nt},                                \
+        {"triad NT", isa, needs, "f64", "nrr", FIRST, CHUNK(part), CHUNK(part) / 8 * 2, CHUNK(part) / 8 * 2 * (fuses), \
+         name##_triad_nt}
 
 const struct ceilings_loop ceilings_table[] = {
     VEX_ENTRIES(avx512_f64, "AVX-512", "avx512f", f64, 8),
@@ -558,7 +562,8 @@ const struct ceilings_loop ceilings_table[] = {
 const uint32_t ceilings_table_length = sizeof ceilings_table / sizeof ceilings_table[0];
 
 #ifdef HALF_PRECISION
-/* Leaf 7, EDX bit 23 (Intel SDM, CPUID); not every compiler that has the instructions has a builtin that asks for them. */
+/* Leaf 7, EDX bit 23 (Intel SDM, CPUID); not every compiler that has the instructions has a builtin that asks for
+   them. */
 static int half_precision(void)
 {
     uint32_t a, b, c, d;

@@ -1,4 +1,5 @@
-/* What the processor says of itself (CPUID), and chains of dependent instructions whose length in core cycles is known. */
+/* What the processor says of itself (CPUID), and chains of dependent instructions whose length in core cycles is
+   known. */
 
 /* Fill eax, ebx, ecx, edx; 0, or -1 where there is no CPUID. */
 int machine_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *eax_ebx_ecx_edx);

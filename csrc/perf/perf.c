@@ -115,8 +115,9 @@ uint32_t perf_end(struct perf_group *groups, uint32_t count)
     return failures(groups, count);
 }
 
-double perf_count_calls(uint64_t function, const struct run_frame *frame, uint64_t loops, const struct run_range *ranges,
-                        uint32_t range_count, struct perf_group *groups, uint32_t count)
+double perf_count_calls(uint64_t function, const struct run_frame *frame, uint64_t loops,
+                        const struct run_range *ranges, uint32_t range_count, struct perf_group *groups,
+                        uint32_t count)
 {
     double seconds = 0;
     uint64_t rounds = range_count ? loops : 1;

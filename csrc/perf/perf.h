@@ -25,8 +25,9 @@ struct perf_group {
 };
 
 /* Opens an event; `leader` is -1 for one that leads a group. `inherit`: threads that its thread starts later are
-   counted too (before Linux 5.13 also processes). `enabled`: the leader counts from now on, and so is in the kernel's check of what fits into the group
-   (arm_pmu.c leaves out a leader that is off). Returns a file descriptor, or -errno. */
+   counted too (before Linux 5.13 also processes). `enabled`: the leader counts from now on, and so is in the kernel's
+   check of what fits into the group (arm_pmu.c leaves out a leader that is off). Returns a file descriptor, or
+   -errno. */
 int perf_open(const struct perf_event *event, int pid, int cpu, int leader, uint32_t inherit, uint32_t enabled);
 void perf_close(int descriptor);
 /* Starts (1) or stops (0) a group; 0 or -errno. */
@@ -42,8 +43,9 @@ uint32_t perf_begin(struct perf_group *groups, uint32_t count);
 uint32_t perf_end(struct perf_group *groups, uint32_t count);
 /* Seconds of `loops` calls with the groups around all of them, or if there are ranges, which are evicted from the
    caches before each call, around each. */
-double perf_count_calls(uint64_t function, const struct run_frame *frame, uint64_t loops, const struct run_range *ranges,
-                        uint32_t range_count, struct perf_group *groups, uint32_t count);
+double perf_count_calls(uint64_t function, const struct run_frame *frame, uint64_t loops,
+                        const struct run_range *ranges, uint32_t range_count, struct perf_group *groups,
+                        uint32_t count);
 /* Seconds slept with the groups around it, for what moves without us. */
 double perf_count_sleep(double seconds, struct perf_group *groups, uint32_t count);
 

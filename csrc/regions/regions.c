@@ -1,5 +1,5 @@
-/* Regions of a program. counteroof.h finds counteroof_region_begin and _end by their names, in Python's process or, where
- * this file is in a library of its own, in any program that is started with it (see program/program.c). */
+/* Regions of a program. counteroof.h finds counteroof_region_begin and _end by their names, in Python's process or,
+ * where this file is in a library of its own, in any program that is started with it (see program/program.c). */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>

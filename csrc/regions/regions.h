@@ -2,8 +2,9 @@
 struct perf_self;
 struct perf_reading;
 
-/* Takes groups that are open and enabled, to be read at the ends of regions; the structs are copied. `own_thread`: they
-   count the calling thread alone, so that regions of others are refused. Regions known so far begin again at nothing. */
+/* Takes groups that are open and enabled, to be read at the ends of regions; the structs are copied. `own_thread`:
+   they count the calling thread alone, so that regions of others are refused. Regions known so far begin again at
+   nothing. */
 int regions_setup(const struct perf_self *groups, uint32_t count, uint32_t own_thread);
 /* The number of a region of this name, a new one if there is none; -1 if there are too many. */
 int regions_find(const char *name);
@@ -24,5 +25,6 @@ void regions_reading(uint32_t region, uint32_t group, struct perf_reading *readi
 struct regions_cost {
     double begin, end, readings;
 };
-/* Begins and ends a region so many times; nanoseconds of both together, the median. -1 without memory, or for no times. */
+/* Begins and ends a region so many times; nanoseconds of both together, the median. -1 without memory, or for no
+   times. */
 double regions_cost(uint32_t times, struct regions_cost *cost);

@@ -15,8 +15,8 @@ struct run_range { uint64_t start; uint64_t bytes; };
 uint32_t run_int_registers(void);
 /* Calls once. A floating-point result goes to *float_result, and 0 is returned. */
 uint64_t run_call(uint64_t function, const struct run_frame *frame, double *float_result);
-/* The same with the exception flags of MXCSR cleared before, and more of its bits set for the call. Returns MXCSR as it was
-   right after the call through `mxcsr`; 0 where there is none. */
+/* The same with the exception flags of MXCSR cleared before, and more of its bits set for the call. Returns MXCSR as it
+   was right after the call through `mxcsr`; 0 where there is none. */
 uint64_t run_call_flagged(uint64_t function, const struct run_frame *frame, double *float_result, uint32_t set,
                           uint32_t *mxcsr);
 /* Seconds of `loops` calls, one after the other, the loop being the only thing between the two clock readings. */
@@ -84,7 +84,8 @@ struct run_record {
    handler that was there before. A further call puts the recorder in front again where a library replaced it, and
    gives this thread its signal stack again. */
 int run_faults_install(struct run_record *record);
-/* Asks for SIGKILL when the parent dies, and for no core file; marks this process as the first to go if memory runs out. */
+/* Asks for SIGKILL when the parent dies, and for no core file; marks this process as the first to go if memory runs
+   out. */
 void run_worker_limits(void);
 /* Writes out what C code left in its stdio buffers. */
 void run_flush_stdio(void);

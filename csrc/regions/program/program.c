@@ -1,5 +1,5 @@
-/* Regions of a program that is not Python's: what to count is in COUNTEROOF_REGION_EVENTS, the counts go to the file that
- * COUNTEROOF_REGION_FILE names when the program ends. Without these variables nothing happens. */
+/* Regions of a program that is not Python's: what to count is in COUNTEROOF_REGION_EVENTS, the counts go to the file
+ * that COUNTEROOF_REGION_FILE names when the program ends. Without these variables nothing happens. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,8 +28,10 @@ static int ask(struct mark *mark)
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *words[] = {"name", NULL};
-    PyObject *name = !keywords && PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL; /* the usual way, quickly */
-    if ((!name || !PyUnicode_Check(name)) && !PyArg_ParseTupleAndKeywords(args, keywords, "U", words, &name)) return NULL;
+    /* the usual way, quickly */
+    PyObject *name = !keywords && PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
+    if ((!name || !PyUnicode_Check(name)) && !PyArg_ParseTupleAndKeywords(args, keywords, "U", words, &name))
+        return NULL;
     PyObject *found = PyDict_GetItemWithError(known, name);
     if (found || PyErr_Occurred()) {
         Py_XINCREF(found);
@@ -123,7 +125,8 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_mark", "The context manager under counteroof.region.", -1, functions, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_mark", "The context manager under counteroof.region.", -1, functions,
+    NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__mark(void)
