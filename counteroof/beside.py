@@ -151,7 +151,7 @@ class Beside:
     def samples(self) -> tuple[RoofSample, ...]:
         """Return what each look found."""
         return tuple(
-            RoofSample(look.measured, look.kernels, one.name, one.threads, one.value)
+            RoofSample(look.measured, look.kernels, one.name, one.threads, one.value, one.median)
             for look in self.looks
             for one in look.ceilings
         )

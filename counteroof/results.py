@@ -234,6 +234,8 @@ class RoofSample:
     ceiling: str
     threads: int
     value: float
+    median: float | None = None
+    """Of its samples, the highest of which is ``value``; ``None`` in files from before it was kept."""
 
 
 @dataclass(frozen=True)

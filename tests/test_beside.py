@@ -91,9 +91,9 @@ def test_only_what_others_move_is_measured_with_the_threads_of_the_kernels(world
     assert world.asked == [
         {"names": {"DRAM copy", "L2-L3 copy"}, "level": None, "threads": {1}, "seconds": 0.4}
     ]
-    assert [(one.ceiling, one.threads, one.kernels) for one in beside.samples()] == [
-        ("DRAM copy", 1, 0),
-        ("L2-L3 copy", 1, 0),
+    assert [(one.ceiling, one.threads, one.kernels, one.median) for one in beside.samples()] == [
+        ("DRAM copy", 1, 0, DRAM.median),
+        ("L2-L3 copy", 1, 0, L3.median),
     ]
     assert value(beside.whole(), threads=2) == 90
 
