@@ -100,7 +100,9 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
         uint64_t touched = kind == CS_PREFETCH ? *chunk : note_piece(sim, chunk, line, piece.bits, kind);
         ask(sim, tags_of(sim, 0, line), line, kind == CS_STORE);
         latest->touched[place] = chunk;
-        if (kind != CS_PREFETCH)
+        if (__builtin_expect(sim->trackers, 0)) /* level 1 may lack it, and a tracker wants to know */
+            latest->key[place] = CS_NONE;
+        else if (kind != CS_PREFETCH)
             latest->key[place] = piece.key | latest->unknown;
         else /* as one that loads it, if that is noted already */
             latest->key[place] = touched ? (piece.key - CS_PREFETCH) | latest->unknown : CS_NONE;

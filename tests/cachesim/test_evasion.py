@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from counteroof.cachesim.model import CacheModel, Kind
 from counteroof.machine.model import Stores
+from counteroof.native import ffi, lib
 
 from .simulated import cache
 from .test_reference import BASE
@@ -208,3 +210,19 @@ def test_a_partly_filled_buffer_costs_a_read_or_a_masked_write(partial: str) -> 
     model.access(BASE, 32, Kind.NON_TEMPORAL)
     assert moved(model) == (int(partial == "read"), int(partial == "read"), 1, 0)
     assert model.totals().partial_bytes == LINE
+
+
+@pytest.mark.parametrize("sets", [1, 4])
+def test_accesses_told_together_leave_what_they_leave_one_by_one(sets: int) -> None:
+    choose = random.Random(sets)
+    kinds = [Kind.LOAD, *[Kind.STORE] * 8, Kind.PREFETCH, Kind.UPDATE]
+    accesses = [(BASE + 8 * at, Kind.STORE) for at in range(24)]  # three lines that become whole
+    accesses += [(BASE + 8 * choose.randrange(100), choose.choice(kinds)) for _ in range(2_000)]
+    levels = [cache("L1", sets, 2), cache("L2", sets, 4), cache("L3", 64, 4, "victim")]
+    one_by_one, together = (CacheModel(levels, stores=ALWAYS) for _ in range(2))
+    for address, kind in accesses:
+        one_by_one.access(address, 8, kind)
+    requests = ffi.new("struct cachesim_request[]", [(address, 0, 8, kind) for address, kind in accesses])
+    lib.cachesim_requests(together.pointer, requests, len(accesses))
+    assert moved(one_by_one)[3] >= 3
+    assert together.totals() == one_by_one.totals()
