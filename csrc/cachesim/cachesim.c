@@ -296,8 +296,10 @@ struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *part)
 {
     const struct cachesim *sim = (const struct cachesim *)part;
     if (sees_all(sim))
-        return (struct cachesim_dealt){sim->line_bits, 0, 0};
-    return (struct cachesim_dealt){sim->line_bits, sim->part_mask, sim->part};
+        return (struct cachesim_dealt){sim->line_bits, 0, 0, 0};
+    /* A prefetcher may take away again what level 1 was just given, and evasion wants bytes side by side. */
+    uint32_t repeats = sim->level[0].given.kind == CS_LRU && !sim->evades && !sim->prefetch;
+    return (struct cachesim_dealt){sim->line_bits, sim->part_mask, sim->part, repeats};
 }
 
 void cachesim_part_pieces(struct cachesim_part *part, const struct cachesim_piece *pieces, const uint32_t *origins, uint64_t n)
@@ -316,6 +318,11 @@ void cachesim_part_pieces(struct cachesim_part *part, const struct cachesim_piec
                                                         (uint16_t)(pieces[i].key & CACHESIM_KIND_MASK)};
         access_all(sim, request, some);
     }
+}
+
+void cachesim_part_again(struct cachesim_part *part, uint64_t n)
+{
+    of(part)->asked += n;
 }
 
 void cachesim_part_access(struct cachesim_part *part, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind)

@@ -193,11 +193,15 @@ int cachesim_part_core(struct cachesim_part *, uint32_t core);
 void cachesim_part_access(struct cachesim_part *, uint32_t origin, uint64_t address, uint32_t bytes, uint32_t kind);
 struct cachesim_dealt {
     uint32_t line_bits, mask, part; /* lines whose number has the value `part` in these bits */
+    /* A load after a load of the same line, or a store after a store, changes nothing but what is noted and counted. */
+    uint32_t repeats;
 };
 struct cachesim_dealt cachesim_part_dealt(const struct cachesim_part *);
 /* If lines have 64 bytes. What is not the part's has been left out; origins may be NULL. See piece.h. */
 struct cachesim_piece;
 void cachesim_part_pieces(struct cachesim_part *, const struct cachesim_piece *pieces, const uint32_t *origins, uint64_t n);
+/* Where accesses repeat, their bytes may be added to those of the piece before; they are counted by this. */
+void cachesim_part_again(struct cachesim_part *, uint64_t n);
 void cachesim_part_loop(struct cachesim_part *, uint32_t origin, uint32_t n, const uint64_t *start, const int64_t *stride,
                         const uint32_t *bytes, const uint32_t *kind, uint64_t count);
 

@@ -249,6 +249,7 @@ void instrument_free_blocks(void) {
         free(block->places);
         free(block->plain);
         free(block->octets);
+        for (unsigned k = 0; k < INSTRUMENT_CONSUMERS; k++) free(block->merged[k]);
         free(block->borrowed);
         free(block->changes);
         free(block->loop_registers);

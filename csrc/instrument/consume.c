@@ -41,6 +41,7 @@ struct consumer {
     uint32_t held, origin; /* origin: number of the access at hand, if attributing */
     struct cachesim_piece pending[PENDING + SLACK];
     uint32_t origins[PENDING]; /* of each, if attributing */
+    uint64_t again, merged; /* accesses merged with others: those the model is still to be told of, and all before */
     pthread_t thread;
     uint32_t id;
 } __attribute__((aligned(64)));
@@ -83,6 +84,9 @@ static void trace_access(uint64_t address, uint32_t bytes, uint32_t kind) {
 static void settle(struct consumer *c) {
     if (c->held) cachesim_part_pieces(c->part, c->pending, attributing ? c->origins : NULL, c->held);
     c->held = 0;
+    if (c->again) cachesim_part_again(c->part, c->again);
+    c->merged += c->again;
+    c->again = 0;
 }
 
 static inline void feed(struct consumer *c, uint64_t address, uint32_t bytes, uint32_t kind) {
@@ -294,11 +298,15 @@ static void consume_loop(struct consumer *c, struct block *b, const uint64_t *re
 }
 
 /* A block whose accesses are all plain: the common case, and the one that has to be fast. */
-static inline void consume_plain(struct consumer *c, const struct block *b, const uint64_t *record) {
+static inline void consume_plain(struct consumer *c, struct block *b, const uint64_t *record) {
     const struct instrument_plain *a = b->plain, *stop = a + b->info.accesses;
     if (b->cuts && c->part && c->dealt.line_bits == 6 && 2 * b->info.accesses <= PENDING) {
         if (c->held + 2 * b->info.accesses > PENDING) settle(c);
-        c->held += instrument_cut(b, record, &c->dealt, c->pending + c->held);
+        struct cachesim_piece *out = c->pending + c->held;
+        int merged = b->may_merge && c->dealt.repeats
+                         ? instrument_cut_merged(b, (uint32_t)(c - consumers), record, &c->dealt, out, &c->again)
+                         : -1;
+        c->held += merged >= 0 ? (uint32_t)merged : instrument_cut(b, record, &c->dealt, out);
         return;
     }
     for (; a < stop; a++)
@@ -431,6 +439,7 @@ int instrument_consumer_start(struct cachesim *model) {
         c->part = part;
         if (part) c->dealt = cachesim_part_dealt(part);
         c->held = c->origin = c->id = 0;
+        c->again = c->merged = 0;
         failed = pthread_create(&c->thread, NULL, run, c);
         if (failed) break;
         while (!__atomic_load_n(&c->id, __ATOMIC_ACQUIRE)) sched_yield();
@@ -462,6 +471,13 @@ void instrument_wait_idle(void) {
 }
 
 uint64_t instrument_accesses_seen(void) { return accesses_seen; }
+
+uint64_t instrument_accesses_merged(void) {
+    uint64_t merged = 0;
+    for (uint32_t number = 0; number < running; number++) merged += consumers[number].merged;
+    return merged;
+}
+
 void instrument_attribute(uint32_t on) { attributing = on; }
 
 void instrument_trace(struct instrument_touch *out, uint64_t room) {

@@ -1,12 +1,8 @@
 /* The accesses of blocks that have plain ones alone, cut at lines; eight at a time in AVX-512. */
 #if defined(__x86_64__)
-#include "instrument/internal.h"
+#include "instrument/octets.h"
 
-#include <immintrin.h>
 #include <stdlib.h>
-
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")))
-#define REGISTERS 16u /* of a record, that two vectors hold */
 
 static uint32_t plainly; /* without vectors */
 
@@ -25,22 +21,13 @@ int instrument_cuts(struct block *b) {
         octets &= b->plain[i].base < REGISTERS && b->plain[i].index < REGISTERS;
     }
     b->cuts = 1;
+    b->may_merge = n <= INSTRUMENT_MERGED && instrument_may_merge(b);
     if (!octets || !n) return 0;
     b->octets = calloc((n + 7) / 8, sizeof *b->octets);
     if (!b->octets) return -1;
     for (uint32_t i = 0; i < n; i++) {
-        const struct instrument_plain *a = &b->plain[i];
-        struct instrument_octet *octet = &b->octets[i / 8];
-        uint32_t place = i % 8;
-        octet->delta[place] = a->delta;
-        octet->less[place] = (uint8_t)(a->bytes - 1);
-        octet->kind[place] = a->kind;
-        octet->base[place] = a->base;
-        octet->index[place] = a->index;
-        octet->scale[place] = a->scale;
-        octet->there |= (uint8_t)(1u << place);
-        octet->has_base |= (uint8_t)(!!a->base << place);
-        octet->has_index |= (uint8_t)(!!a->index << place);
+        instrument_place(&b->octets[i / 8].of, i % 8, &b->plain[i], b->plain[i].delta);
+        b->octets[i / 8].less[i % 8] = (uint8_t)(b->plain[i].bytes - 1);
     }
     return 0;
 }
@@ -58,40 +45,22 @@ static uint32_t cut_plain(const struct block *b, const uint64_t *record, const s
     return (uint32_t)(out - start);
 }
 
-static inline TARGET __m512i bytes_at(const uint8_t *eight) {
-    return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)eight));
-}
-
-/* Writes those of eight pieces that a mask names side by side; returns how many. */
-static inline TARGET uint32_t write(struct cachesim_piece *out, uint32_t mask, __m512i key, __m512i bits) {
-    key = _mm512_maskz_compress_epi64((__mmask8)mask, key);
-    bits = _mm512_maskz_compress_epi64((__mmask8)mask, bits);
-    _mm512_storeu_si512(out, _mm512_permutex2var_epi64(key, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), bits));
-    _mm512_storeu_si512(out + 4, _mm512_permutex2var_epi64(key, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), bits));
-    return (uint32_t)__builtin_popcount(mask);
-}
-
 static TARGET uint32_t cut_octets(const struct block *b, const uint64_t *record, const struct cachesim_dealt *dealt,
                                   struct cachesim_piece *out) {
-    uint32_t slots = b->info.slots;
     struct cachesim_piece *start = out;
-    const __m512i low = _mm512_maskz_loadu_epi64((__mmask8)_bzhi_u32(255, slots), record);
-    const __m512i high = _mm512_maskz_loadu_epi64((__mmask8)_bzhi_u32(255, slots < 8 ? 0 : slots - 8), record + 8);
+    const struct registers registers = registers_of(record, b->info.slots);
     const __m512i low_bits = _mm512_set1_epi64(63), all = _mm512_set1_epi64(-1), one = _mm512_set1_epi64(1);
     const __m512i mask = _mm512_set1_epi64(dealt->mask), part = _mm512_set1_epi64(dealt->part);
     const __m512i up = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), down = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     const struct instrument_octet *octet = b->octets, *end = octet + (b->info.accesses + 7) / 8;
     for (; octet < end; octet++) {
-        __m512i index = _mm512_maskz_permutex2var_epi64(octet->has_index, low, bytes_at(octet->index), high);
-        __m512i address = _mm512_maskz_permutex2var_epi64(octet->has_base, low, bytes_at(octet->base), high);
-        address = _mm512_add_epi64(address, _mm512_sllv_epi64(index, bytes_at(octet->scale)));
-        address = _mm512_add_epi64(address, _mm512_loadu_si512(octet->delta));
+        __m512i address = addresses(&octet->of, registers);
         __m512i line = _mm512_srli_epi64(address, 6), offset = _mm512_and_si512(address, low_bits);
-        __m512i less = bytes_at(octet->less), kind = bytes_at(octet->kind), last = _mm512_add_epi64(offset, less);
-        __m512i key = _mm512_or_si512(_mm512_slli_epi64(line, CACHESIM_KIND_BITS), kind);
+        __m512i less = bytes_at(octet->less), last = _mm512_add_epi64(offset, less);
+        __m512i key = keys(&octet->of, line);
         __m512i bits = _mm512_sllv_epi64(_mm512_srlv_epi64(all, _mm512_sub_epi64(low_bits, less)), offset);
-        uint32_t own = octet->there & _mm512_testn_epi64_mask(_mm512_xor_si512(line, part), mask);
-        uint32_t crosses = octet->there & _mm512_cmpgt_epi64_mask(last, low_bits);
+        uint32_t own = octet->of.there & _mm512_testn_epi64_mask(_mm512_xor_si512(line, part), mask);
+        uint32_t crosses = octet->of.there & _mm512_cmpgt_epi64_mask(last, low_bits);
         if (!crosses) {
             out += write(out, own, key, bits);
             continue;
@@ -99,7 +68,7 @@ static TARGET uint32_t cut_octets(const struct block *b, const uint64_t *record,
         /* the second piece of each behind the first */
         __m512i next = _mm512_add_epi64(line, one);
         uint32_t own_next = crosses & _mm512_testn_epi64_mask(_mm512_xor_si512(next, part), mask);
-        __m512i next_key = _mm512_or_si512(_mm512_slli_epi64(next, CACHESIM_KIND_BITS), kind);
+        __m512i next_key = keys(&octet->of, next);
         __m512i next_bits = _mm512_srlv_epi64(all, _mm512_sub_epi64(_mm512_set1_epi64(127), last));
         if (dealt->mask) { /* neighbouring lines are of different parts, so at most one of the two is this part's */
             out += write(out, own | own_next, _mm512_mask_mov_epi64(key, (__mmask8)own_next, next_key),

@@ -57,5 +57,6 @@ uint32_t instrument_block_strides(uint32_t block, struct instrument_strides *out
 }
 void instrument_trace(struct instrument_touch *out, uint64_t room) { (void)out; (void)room; }
 uint64_t instrument_traced(void) { return 0; }
+uint64_t instrument_accesses_merged(void) { return 0; }
 void instrument_cut_plainly(uint32_t on) { (void)on; }
 #endif

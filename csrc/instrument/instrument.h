@@ -161,5 +161,7 @@ uint32_t instrument_block_strides(uint32_t block, struct instrument_strides *out
 struct instrument_touch { uint64_t address; uint32_t bytes, kind; };
 void instrument_trace(struct instrument_touch *out, uint64_t room);
 uint64_t instrument_traced(void);   /* accesses since then; beyond `room` they are counted only */
+/* For tests: how many accesses, or parts of them, the model was told of together with others since the engine began. */
+uint64_t instrument_accesses_merged(void);
 /* For tests: accesses of blocks that are added from now on are cut at lines without vectors. */
 void instrument_cut_plainly(uint32_t on);

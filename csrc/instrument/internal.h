@@ -10,6 +10,8 @@
 #include "instrument/instrument.h"
 #include "instrument/state.h"
 
+#define INSTRUMENT_CONSUMERS 4u
+
 /* The order in which dispatch.c pushes. */
 struct saved_registers {
     uint64_t rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, flags;
@@ -26,11 +28,24 @@ struct instrument_plain {
  * Eight plain accesses, as vectors take them: their addresses are delta + record[base] + (record[index] << scale). The masks
  * have a bit for each that there is, that has a base, and an index.
  */
-struct instrument_octet {
+struct instrument_sums {
     int64_t delta[8];
-    uint8_t base[8], index[8], scale[8], less[8], kind[8]; /* less: bytes - 1 */
+    uint8_t base[8], index[8], scale[8], kind[8];
     uint8_t there, has_base, has_index;
 };
+
+struct instrument_octet {
+    struct instrument_sums of;
+    uint8_t less[8]; /* bytes - 1 */
+};
+
+/* Eight pieces, each of an access or of several, see merge.c. */
+struct instrument_merged_octet {
+    struct instrument_sums of;
+    uint64_t bytes[8];         /* from the first one on, which is bit 0 */
+    uint8_t least[8], room[8]; /* they hold while that is byte `least` of its line, or one of the next `room` */
+    uint8_t more[8];           /* accesses that are merged with the first */
+} __attribute__((aligned(64)));
 
 struct block {
     struct instrument_block info;
@@ -38,6 +53,8 @@ struct block {
     struct instrument_plain *plain; /* the same, if all are plain and nothing depends on a mask; else NULL */
     uint32_t cuts;                   /* plain, and each has 1 to 64 bytes and is no fence */
     struct instrument_octet *octets; /* the same again, if it cuts and vectors can take them; else NULL */
+    struct instrument_merged *merged[INSTRUMENT_CONSUMERS]; /* each consumer's own; NULL until it looks */
+    uint32_t may_merge; /* it cuts, and has neighbours that may be on one line */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
     struct instrument_place *places;
@@ -52,6 +69,8 @@ struct block {
     struct strides *strides; /* the consumer's; NULL until it looks */
     uint32_t loop_runs;
 };
+
+#define INSTRUMENT_MERGED 256u /* accesses; a block with more is not merged */
 
 #define BLOCK_SEGMENT 4096u
 #define BLOCK_SEGMENTS 1024u
@@ -70,6 +89,16 @@ int instrument_cuts(struct block *); /* fills in what is needed; -1 if memory is
  * them are written to.
  */
 uint32_t instrument_cut(const struct block *, const uint64_t *record, const struct cachesim_dealt *, struct cachesim_piece *out);
+
+/* merge.c: of blocks that may merge */
+int instrument_may_merge(const struct block *);
+void instrument_place(struct instrument_sums *, uint32_t place, const struct instrument_plain *, int64_t delta);
+/*
+ * The same as instrument_cut, with loads, and stores, of the line that the one before was of merged into that, and their number
+ * added to `again`; -1 if that cannot be.
+ */
+int instrument_cut_merged(struct block *, uint32_t consumer, const uint64_t *record, const struct cachesim_dealt *,
+                          struct cachesim_piece *out, uint64_t *again);
 
 /* What a part has of one access; returns the place behind it. There has to be room for two. */
 static inline struct cachesim_piece *instrument_cut_one(struct cachesim_piece *out, const struct cachesim_dealt *dealt,
@@ -215,7 +244,6 @@ void instrument_reset_strides(void);
 void instrument_free_strides(void);
 
 /* consume.c */
-#define INSTRUMENT_CONSUMERS 4u
 int instrument_consumer_start(struct cachesim *model);
 void instrument_consumer_stop(void);
 void instrument_reset_accesses(void);
