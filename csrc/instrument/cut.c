@@ -21,8 +21,8 @@ int instrument_cuts(struct block *b) {
         octets &= b->plain[i].base < REGISTERS && b->plain[i].index < REGISTERS;
     }
     b->cuts = 1;
-    b->may_merge = n <= INSTRUMENT_MERGED && instrument_may_merge(b);
     if (!octets || !n) return 0;
+    b->may_merge = n <= INSTRUMENT_MERGED && instrument_may_merge(b);
     b->octets = calloc((n + 7) / 8, sizeof *b->octets);
     if (!b->octets) return -1;
     for (uint32_t i = 0; i < n; i++) {

@@ -54,7 +54,7 @@ struct block {
     uint32_t cuts;                   /* plain, and each has 1 to 64 bytes and is no fence */
     struct instrument_octet *octets; /* the same again, if it cuts and vectors can take them; else NULL */
     struct instrument_merged *merged[INSTRUMENT_CONSUMERS]; /* each consumer's own; NULL until it looks */
-    uint32_t may_merge; /* it cuts, and has neighbours that may be on one line */
+    uint32_t may_merge; /* it has octets, and neighbours that may be on one line */
     struct instrument_lanes *lanes;
     uint32_t first_lane_group; /* its number among all blocks' */
     struct instrument_place *places;

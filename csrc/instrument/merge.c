@@ -1,7 +1,8 @@
 /*
  * Neighbours on one line, merged beforehand. Which accesses of a block are on one line, and which lie across two, follows
  * from where in their lines its addresses are, and that is mostly the same whenever the block runs. So its accesses are cut
- * and merged as one record has them, and the pieces hold for every record that has them there, too.
+ * and merged as one record has them, and the pieces hold for every record that has them there, too. Without vectors nothing
+ * was gained by it.
  */
 #if defined(__x86_64__)
 #include "instrument/octets.h"
@@ -140,29 +141,6 @@ static TARGET int pieces_of(const struct instrument_merged *m, const uint64_t *r
     return (int)(out - start);
 }
 
-static int pieces_plainly(const struct instrument_merged *m, const uint64_t *record, const struct cachesim_dealt *dealt,
-                          struct cachesim_piece *out, uint64_t *again) {
-    const struct cachesim_piece *start = out;
-    const struct cachesim_dealt own = *dealt; /* what is written cannot be it */
-    uint64_t sum = 0;
-    for (const struct instrument_merged_octet *octet = m->octet, *end = octet + m->octets; octet < end; octet++) {
-        const struct instrument_sums *of = &octet->of;
-        for (uint32_t i = 0; i < 8 && of->there >> i; i++) {
-            uint64_t address = (uint64_t)of->delta[i];
-            if (of->base[i]) address += record[of->base[i]];
-            if (of->index[i]) address += record[of->index[i]] << of->scale[i];
-            uint32_t offset = address & 63;
-            if (offset - octet->least[i] > octet->room[i]) return -1;
-            int is_own = (address >> 6 & own.mask) == own.part;
-            *out = (struct cachesim_piece){address >> 6 << CACHESIM_KIND_BITS | of->kind[i], octet->bytes[i] << offset};
-            out += is_own;
-            sum += is_own ? octet->more[i] : 0;
-        }
-    }
-    *again += sum;
-    return (int)(out - start);
-}
-
 int instrument_cut_merged(struct block *b, uint32_t consumer, const uint64_t *record, const struct cachesim_dealt *dealt,
                           struct cachesim_piece *out, uint64_t *again) {
     struct instrument_merged *m = b->merged[consumer];
@@ -170,8 +148,7 @@ int instrument_cut_merged(struct block *b, uint32_t consumer, const uint64_t *re
         m = look(b, consumer, record);
         if (!m) return -1;
     }
-    int count = b->octets ? pieces_of(m, record, b->info.slots, dealt, out, again)
-                          : pieces_plainly(m, record, dealt, out, again);
+    int count = pieces_of(m, record, b->info.slots, dealt, out, again);
     if (__builtin_expect(count < 0, 0)) rest(m);
     return count;
 }
