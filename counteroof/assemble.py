@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import reconcile
 from .diagnose import findings
 from .diagnose.base import Facts, Shape, Size
+from .diagnose.doubts import unmeasured
 from .flop_ledger import flop_ledger
 from .results import ArrayResult, Chosen, Claim, KernelResult, Seconds, SourceLine
 from .roofline import Observation, Placement, comparable, place, precision_of
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from .spec import KernelCase
 
 
-def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ()) -> KernelResult:
+def assemble(
+    run: KernelRun, machine: Machine, others: Iterable[KernelRun] = (), *, own_caches: bool = False
+) -> KernelResult:
     """Return the result of one kernel, whatever there is of it.
 
     The first counter that has a quantity delivers it to the placement. The bytes are explained by the first
     counter that knows them by array. A formula that a finding proposes fits ``others``, too: the same kernel
-    at other sizes.
+    at other sizes. With ``own_caches``, those that are modelled are of the machine that ran it, as it states
+    them.
     """
     case, spec = run.case, run.case.spec
     by_name = {measurement.counter: measurement for measurement in run.measurements}
@@ -103,6 +107,8 @@ def assemble(run: KernelRun, machine: Machine, others: Iterable[KernelRun] = ())
             if (counted := _with_flops(one)) is not None and counted.flops.value is not None
         ),
     )
+    if own_caches and placement is not None and (said := unmeasured(facts)) is not None:
+        result = replace(result, placement=replace(placement, notes=(*placement.notes, said)))
     return replace(result, findings=findings(facts))
 
 

@@ -50,6 +50,7 @@ def measure(
     A kernel's place is final once the roofs were measured after it too, at the latest with the last kernel.
     """
     beside = Beside(machine, settings.here, {case.spec.threads for case in cases})
+    own_caches = settings.here is not None and settings.here.caches == machine.caches
     found = Results(_now(), __version__, machine, ())
     kernels: dict[int, KernelResult] = {}
     waiting: dict[int, KernelRun] = {}
@@ -84,7 +85,8 @@ def measure(
         for index, one in {**waiting, **again}.items():
             name = one.case.spec.name
             others = [other for at, other in swept.items() if at != index and other.case.spec.name == name]
-            kernels[index] = beside.noted(index, assemble(one, beside.near(index), others))
+            found_so_far = assemble(one, beside.near(index), others, own_caches=own_caches)
+            kernels[index] = beside.noted(index, found_so_far)
         waiting = {index: one for index, one in waiting.items() if not beside.settled(index)}
         found = replace(
             found,

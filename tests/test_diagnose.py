@@ -969,6 +969,24 @@ def test_bytes_kept_in_a_cache_of_which_less_was_found_are_doubted() -> None:
         assert doubts.TAKEN not in rules(case)
 
 
+def test_bytes_that_depend_on_a_cache_nobody_measured_are_known_on_a_virtual_machine() -> None:
+    """Between a tenth of the 32 MiB of L3 and four times as much, where the model kept something."""
+    kept = facts(read("a", 1 << 20, touched_bytes=24 << 20))
+    said = doubts.unmeasured(kept)
+    assert said is not None
+    assert said.startswith("L3 is modelled with the 32 MiB of its label; what this virtual machine has of it")
+    assert doubts.unmeasured(facts(read("b", 0, touched_bytes=100 << 20))) == said
+    measured = replace(MACHINE, capacities=(Capacity("L3", None, None, "too small working sets"),))
+    for case in (
+        replace(kept, machine=measured),
+        replace(kept, machine=replace(MACHINE, hypervisor=None)),
+        facts(read("a", 0, touched_bytes=3 << 20)),
+        facts(read("a", 0, touched_bytes=128 << 20)),
+        facts(read("a", 24 << 20, touched_bytes=24 << 20)),
+    ):
+        assert doubts.unmeasured(case) is None
+
+
 def test_an_imported_count_is_doubted() -> None:
     moved = Count(8 * N, "imported", "a file")
     counted = measurement(2 * N, (read("a", 8 * N),), read=0, write=0, dram_bytes=moved)

@@ -162,3 +162,27 @@ def test_sizes_of_a_sweep_meet_in_what_is_said_of_each(monkeypatch: pytest.Monke
     for kernel in last.kernels[1:]:
         (finding,) = (one for one in kernel.findings if one.rule == claims.FLOPS)
         assert "9*n - 6 fits exactly, at 3 sizes" in finding.message
+
+
+@pytest.mark.parametrize("which", ["own", "a file's caches", "a file's ceilings"])
+def test_that_nobody_measured_the_last_cache_is_said_of_this_machines_own(
+    which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident = replace(factories.traffic("a", read=1 << 20), touched_bytes=24 << 20)
+
+    def execute(case: KernelCase, **options: Any) -> KernelRun:
+        return KernelRun(case, None, (factories.measurement(1000, (resident,)),), None, None)
+
+    monkeypatch.setattr(session, "execute", execute)
+    monkeypatch.setattr(ceilings, "remeasure", lambda machine, **_: machine)
+    machine = factories.machine()
+    here: Machine | None = machine
+    if which == "a file's caches":
+        here = replace(machine, caches=machine.caches[:2])
+    elif which == "a file's ceilings":
+        here = None
+    cases = list(spec("f").cases())
+    *_, last = (found for found, _ in measure(cases, machine, Settings(AUTO, here=here)))
+    assert last.kernels[0].placement is not None
+    notes = [note for note in last.kernels[0].placement.notes if "was not measured" in note]
+    assert len(notes) == (which == "own")

@@ -18,6 +18,9 @@ SLOWER = 0.97
 FAR = 4
 """Of data so many times as large as a cache hardly any stay, whatever is replaced."""
 
+LEFT = 0.1
+"""The least part of its label that was found of a shared cache on a virtual machine (docs/cache-model.md)."""
+
 KEPT = 0.05
 """From this share on, what the modelled cache kept of the data is worth a doubt."""
 
@@ -79,19 +82,11 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 def less_cache(facts: Facts) -> Iterator[Finding]:
     """Bytes that the model keeps in a cache of which less was there when the machine was measured."""
-    if facts.bytes is None or facts.bytes.status != "modelled":
-        return
-    touched = sum(one.touched_bytes or 0 for one in facts.arrays)
-    again = sum(one.read_again_bytes for one in facts.arrays)
-    moved_once = sum(
-        min(one.touched_bytes or 0, max(one.dram_read_bytes, one.dram_write_bytes)) for one in facts.arrays
-    )
-    if not again and touched - moved_once <= KEPT * touched:
-        return  # nothing was kept that a smaller cache could lose
+    touched = _touched(facts)
     above = 0
     for cache in facts.machine.caches:
         held = _held(facts.machine, cache) if cache.shared_by > 1 else None
-        if held is not None and max(held, above) < touched < FAR * cache.bytes:
+        if held is not None and touched is not None and max(held, above) < touched < FAR * cache.bytes:
             found = units.binary_bytes(held) if held else "nothing"
             yield Finding(
                 TAKEN,
@@ -104,6 +99,38 @@ def less_cache(facts: Facts) -> Iterator[Finding]:
                 evidence={"label bytes": cache.bytes, "measured bytes": held, "touched bytes": touched},
             )
         above = cache.bytes
+
+
+def unmeasured(facts: Facts) -> str | None:
+    """Return that nobody measured what a shared cache holds, if the modelled bytes may depend on it.
+
+    A virtual machine has what its neighbours leave. The text is the same for all kernels of a run.
+    """
+    touched, machine = _touched(facts), facts.machine
+    if touched is None or machine.capacities or machine.hypervisor is None:
+        return None
+    above = 0
+    for cache in machine.caches:
+        if cache.shared_by > 1 and max(LEFT * cache.bytes, above) < touched < FAR * cache.bytes:
+            return (
+                f"{cache.name} is modelled with the {units.binary_bytes(cache.bytes)} of its label; what "
+                "this virtual machine has of it, on which the DRAM bytes depend, was not measured "
+                "('counteroof machine' does)"
+            )
+        above = cache.bytes
+    return None
+
+
+def _touched(facts: Facts) -> int | None:
+    """Return the bytes touched, ``None`` if the model kept none of them that a smaller cache could lose."""
+    if facts.bytes is None or facts.bytes.status != "modelled":
+        return None
+    touched = sum(one.touched_bytes or 0 for one in facts.arrays)
+    again = sum(one.read_again_bytes for one in facts.arrays)
+    moved_once = sum(
+        min(one.touched_bytes or 0, max(one.dram_read_bytes, one.dram_write_bytes)) for one in facts.arrays
+    )
+    return touched if again or touched - moved_once > KEPT * touched else None
 
 
 def _held(machine: Machine, cache: CacheLevel) -> int | None:
