@@ -47,7 +47,8 @@ def run(*args: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    """Return the environment with a terminal wide enough for texts to stay in one piece."""
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "120"}
 
 
 def measured(folder: Path) -> dict[str, Any]:
