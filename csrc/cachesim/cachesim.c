@@ -93,7 +93,7 @@ static struct cachesim *new_part(const struct cachesim_level *levels, uint32_t c
     }
     sim->simple = count > 1 && levels[1].fill != CS_VICTIM;
     sim->defers = sim->simple && count == 3 && levels[2].fill == CS_VICTIM;
-    failed = failed || cs_pages_init(sim, seed) || cs_cores_init(sim) || cs_recency_init(sim);
+    failed = failed || cs_pages_init(sim, seed) || cs_recency_init(sim);
     for (uint32_t k = sim->private_levels; k < count && !failed; k++)
         failed = cs_policy_allocate(&sim->level[k], &sim->level[k].tags, &sim->level[k].state);
     if (failed) {
@@ -381,7 +381,6 @@ static void reset_part(struct cachesim *sim)
     sim->non_temporal_lines = sim->partial_lines = sim->evaded_lines = 0;
     cs_pages_reset(sim);
     cs_origins_reset(sim);
-    cs_tlbs_reset(sim);
     cs_reuse_reset(sim);
     cs_prefetch_reset(sim);
     cs_cores_reset(sim);
@@ -453,10 +452,8 @@ static void add_totals(struct cachesim *sim, struct cachesim_totals *totals)
         totals->level[k].up_lines += level->misses - sim->evaded_lines + (k == 1 ? prefetched : 0);
         totals->level[k].down_lines += level->down;
     }
-    for (uint32_t i = 0; i <= sim->array_count; i++)
-        add_traffic(&totals->memory, &sim->traffic[i]->count);
-    if (sim->tables)
-        add_traffic(&totals->memory, &sim->tables->count);
+    for (int32_t array = CS_TABLES; array < (int32_t)sim->array_count; array++)
+        add_traffic(&totals->memory, cs_traffic_of(sim, array));
     cs_distinct(sim, CS_ALL, &totals->memory);
     totals->non_temporal_lines += sim->non_temporal_lines;
     totals->partial_lines += sim->partial_lines;
@@ -477,12 +474,12 @@ void cachesim_totals(struct cachesim *sim, struct cachesim_totals *totals)
 
 int cachesim_array(struct cachesim *sim, int id, struct cachesim_traffic *traffic)
 {
-    if (id < CS_TABLES || id >= (int)sim->array_count || (id == CS_TABLES && !sim->tables))
+    if (id < CS_TABLES || id >= (int)sim->array_count || (id == CS_TABLES && !sim->tlbs))
         return -1;
     memset(traffic, 0, sizeof *traffic);
     for (; sim; sim = sim->next) {
         cs_settle(sim);
-        add_traffic(traffic, id == CS_TABLES ? &sim->tables->count : &sim->traffic[id + 1]->count);
+        add_traffic(traffic, cs_traffic_of(sim, id));
         cs_distinct(sim, id, traffic);
     }
     return 0;

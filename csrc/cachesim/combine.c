@@ -12,7 +12,7 @@ static void close_buffer(struct cachesim *sim, struct cs_combiner *buffer)
         uint32_t origin = sim->origin;
         sim->origin = buffer->origin;
         if (!sim->masked)
-            cs_memory_read(sim, buffer->line, 1, 0);
+            cs_memory_read(sim, cs_line_of(sim, buffer->line), buffer->line, 1, 0);
         sim->origin = origin;
         sim->partial_lines++;
     }
@@ -52,7 +52,7 @@ void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
     uint32_t line = cs_label(sim, address >> CS_PAGE_BITS) << sim->page_line_bits | cs_in_page(sim, address >> sim->line_bits);
     uint32_t first = address & ((1u << sim->line_bits) - 1);
     cs_name_core(sim, line);
-    uint64_t *touched = sim->touched + cs_chunk(sim, line >> sim->page_line_bits, (address - first) >> 6 & 63);
+    struct cs_line *noted = sim->noted + cs_place(sim, line);
     struct cs_combiner *buffer = open_buffer(sim, line);
     uint64_t written[4] = {0};
     int full = 1;
@@ -62,7 +62,7 @@ void cs_combine(struct cachesim *sim, uint64_t address, uint32_t bytes)
         if (from < to)
             written[word] = UINT64_MAX >> (64 - (to - from)) << (from - low);
         buffer->mask[word] |= written[word];
-        touched[word] |= written[word];
+        noted[word].touched |= written[word];
         full &= buffer->mask[word] == UINT64_MAX;
     }
     buffer->used = ++sim->clock;

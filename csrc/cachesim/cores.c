@@ -6,9 +6,9 @@
 
 #define MAX_SHARED (1u << 20) /* lines that are told apart; the moves of further ones are not counted */
 
-static size_t touched_bytes(const struct cachesim *sim, uint32_t labels)
+static size_t line_bytes(const struct cachesim *sim, uint32_t labels)
 {
-    return cs_chunk(sim, labels, 0) * sizeof(uint64_t);
+    return cs_chunk(sim, labels, 0) * sizeof(struct cs_line);
 }
 
 static void free_core(struct cachesim *sim, struct cs_core *core)
@@ -17,7 +17,7 @@ static void free_core(struct cachesim *sim, struct cs_core *core)
         free(core->tags[k]);
         free(core->state[k]);
     }
-    cs_give_back(core->touched, touched_bytes(sim, sim->label_room));
+    cs_give_back(core->lines, line_bytes(sim, sim->label_room));
 }
 
 /* Appends a core with empty caches; 0, or -1 if memory is short. */
@@ -32,8 +32,8 @@ static int add_core(struct cachesim *sim)
     int failed = 0;
     for (uint32_t k = 0; k < sim->private_levels; k++)
         failed |= cs_policy_allocate(&sim->level[k], &core->tags[k], &core->state[k]);
-    core->touched = cs_enlarge(NULL, 0, touched_bytes(sim, sim->label_room));
-    if (failed || !core->touched) {
+    core->lines = cs_enlarge(NULL, 0, line_bytes(sim, sim->label_room));
+    if (failed || !core->lines) {
         free_core(sim, core);
         return -1;
     }
@@ -47,7 +47,8 @@ static void go_to(struct cachesim *sim, uint32_t core)
         sim->level[k].tags = sim->of_core[core].tags[k];
         sim->level[k].state = sim->of_core[core].state[k];
     }
-    sim->touched = sim->of_core[core].touched;
+    sim->lines = sim->of_core[0].lines;
+    sim->noted = sim->of_core[core].lines;
     sim->core = core;
     sim->core_bit = 1u << (core < 31 ? core : 31);
 }
@@ -71,13 +72,13 @@ void cs_cores_free(struct cachesim *sim)
 int cs_cores_grow(struct cachesim *sim, uint32_t labels)
 {
     for (uint32_t core = 0; core < sim->cores; core++) {
-        uint64_t *touched = cs_enlarge(sim->of_core[core].touched, touched_bytes(sim, sim->label_room), touched_bytes(sim, labels));
-        if (!touched)
+        struct cs_line *lines = cs_enlarge(sim->of_core[core].lines, line_bytes(sim, sim->label_room), line_bytes(sim, labels));
+        if (!lines)
             return -1;
-        sim->of_core[core].touched = touched;
-        if (core == sim->core)
-            sim->touched = touched;
+        sim->of_core[core].lines = lines;
     }
+    if (sim->cores)
+        go_to(sim, sim->core);
     return 0;
 }
 
@@ -85,7 +86,7 @@ int cs_cores_grow(struct cachesim *sim, uint32_t labels)
 static void name_the_first(struct cachesim *sim)
 {
     for (uint32_t label = 1; label < sim->labels; label++)
-        sim->pages[label].cores |= sim->frames[label].line != 0;
+        sim->pages[label].askers |= sim->frames[label].line != 0;
 }
 
 int cs_core(struct cachesim *sim, uint32_t core)
@@ -108,9 +109,9 @@ int cs_core(struct cachesim *sim, uint32_t core)
     return 0;
 }
 
-static uint32_t may_have(const struct cs_page *page, uint32_t core)
+static uint32_t may_have(const struct cachesim *sim, uint32_t line, uint32_t core)
 {
-    return page->cores >> (core < 31 ? core : 31) & 1;
+    return cs_page_of(sim, line)->askers >> (core < 31 ? core : 31) & 1;
 }
 
 static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uint32_t line)
@@ -125,9 +126,8 @@ static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uin
 
 int cs_held_elsewhere(const struct cachesim *sim, uint32_t line)
 {
-    const struct cs_page *page = cs_page_of(sim, line);
     for (uint32_t core = 0; core < sim->cores; core++)
-        if (core != sim->core && may_have(page, core))
+        if (core != sim->core && may_have(sim, line, core))
             for (uint32_t k = 0; k < sim->private_levels; k++)
                 if (find(sim, core, k, line))
                     return 1;
@@ -193,11 +193,10 @@ static void note_move(struct cachesim *sim, uint32_t line)
  */
 void cs_snoop(struct cachesim *sim, uint32_t line, uint32_t store)
 {
-    struct cs_page *page = cs_page_of(sim, line);
     uint32_t tag = 0;
     int moved = 0;
     for (uint32_t core = 0; core < sim->cores; core++) {
-        if (core == sim->core || !may_have(page, core))
+        if (core == sim->core || !may_have(sim, line, core))
             continue;
         uint32_t found = 0;
         for (uint32_t k = 0; k < sim->private_levels; k++) {
@@ -233,17 +232,16 @@ void cs_cores_reset(struct cachesim *sim)
 /* Cores that touched a line, and whether no byte of it was touched by two. */
 static void look_at(const struct cachesim *sim, uint32_t line, struct cachesim_shared_line *shared)
 {
-    uint32_t chunks = 1u << (sim->line_bits - 6), first = cs_in_page(sim, line) * chunks;
-    uint32_t label = line >> sim->page_line_bits;
+    uint32_t chunks = 1u << (sim->line_bits - 6);
     uint64_t touched[4] = {0};
     shared->apart = 1;
     for (uint32_t core = 0; core < sim->cores; core++) {
-        const uint64_t *of = sim->of_core[core].touched + cs_chunk(sim, label, first);
+        const struct cs_line *of = sim->of_core[core].lines + cs_place(sim, line);
         int any = 0;
         for (uint32_t chunk = 0; chunk < chunks; chunk++) {
-            shared->apart &= !(touched[chunk] & of[chunk]);
-            touched[chunk] |= of[chunk];
-            any |= of[chunk] != 0;
+            shared->apart &= !(touched[chunk] & of[chunk].touched);
+            touched[chunk] |= of[chunk].touched;
+            any |= of[chunk].touched != 0;
         }
         shared->cores += (uint32_t)any;
     }
@@ -259,8 +257,9 @@ uint32_t cachesim_shared_lines(struct cachesim *sim, struct cachesim_shared_line
             const struct cs_shared *place = &sim->shared[i];
             if (!place->line)
                 continue;
-            lines[n] = (struct cachesim_shared_line){.address = cs_address_of(sim, place->line),
-                                                     .array = cs_line_array(sim, place->line),
+            uint64_t address = cs_address_of(sim, place->line);
+            lines[n] = (struct cachesim_shared_line){.address = address,
+                                                     .array = cs_array_of(sim, address, address + (UINT64_C(1) << sim->line_bits)),
                                                      .moves = place->moves};
             look_at(sim, place->line, &lines[n++]);
         }

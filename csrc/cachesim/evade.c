@@ -13,15 +13,15 @@ static struct cs_tracker *tracker_of(const struct cachesim *sim, uint32_t core, 
 static void close_tracker(struct cachesim *sim, struct cs_tracker *tracker, int whole)
 {
     uint32_t line = tracker->line, origin = sim->origin;
-    struct cs_page *page = cs_page_of(sim, line);
+    struct cs_line *known = cs_line_of(sim, line);
     tracker->line = 0;
     sim->trackers--;
     if (whole && (sim->evades >= 1u << 16 || cs_drawn(&sim->random) >> 16 < sim->evades)) {
         sim->evaded_lines++;
-        cs_traffic(sim, page, line)->count.evaded_lines++;
+        cs_traffic(sim, known)->evaded_lines++;
     } else {
         sim->origin = tracker->origin;
-        cs_memory_read(sim, line, 1, tracker->kept);
+        cs_memory_read(sim, known, line, 1, tracker->kept);
         sim->origin = origin;
     }
     sim->do_->admit(sim, line);

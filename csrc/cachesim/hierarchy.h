@@ -34,6 +34,12 @@
 #define PAGE_LINE_BITS (CS_PAGE_BITS - LINE_BITS)
 #define IN_PAGE(line) ((uint32_t)(line) & ((1u << PAGE_LINE_BITS) - 1))
 
+/* Where a line stands in tables by chunk. */
+static INLINE size_t place_of(const struct cachesim *sim, uint32_t line)
+{
+    return (size_t)line << (LINE_BITS - 6) >> sim->part_bits;
+}
+
 /* The set of a line in a level. */
 static INLINE uint32_t *tags_of(const struct cachesim *sim, uint32_t k, uint32_t line)
 {
@@ -122,10 +128,9 @@ static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, uint3
 /* The same of all cores that may have it: level k is shared, the private ones lie above. */
 static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t k, uint32_t line)
 {
-    const struct cs_page *page = cs_page_of(sim, line);
     uint32_t dirty = 0, at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++)
-        if (page->cores >> (core < 31 ? core : 31) & 1) {
+        if (cs_page_of(sim, line)->askers >> (core < 31 ? core : 31) & 1) {
             cs_core(sim, core);
             dirty |= remove_above_here(sim, k, line);
         }
@@ -142,12 +147,12 @@ static INLINE uint32_t remove_above(struct cachesim *sim, uint32_t k, uint32_t l
 }
 
 /* The last level does not have a line. */
-static INLINE void from_memory(struct cachesim *sim, uint32_t line, uint32_t store, uint32_t kept)
+static INLINE void from_memory(struct cachesim *sim, struct cs_line *known, uint32_t line, uint32_t store, uint32_t kept)
 {
     if (__builtin_expect(cs_others(sim, line), 0) && cs_held_elsewhere(sim, line))
         sim->transfers++; /* a core that has it gives it */
     else
-        cs_memory_read(sim, line, store, kept);
+        cs_memory_read(sim, known, line, store, kept);
 }
 
 /* There is no fifth level. */
@@ -158,7 +163,7 @@ static INLINE void put_4(struct cachesim *sim, uint32_t tag)
 
 static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, uint32_t store)
 {
-    cs_memory_read(sim, line, store, 0);
+    cs_memory_read(sim, &sim->lines[place_of(sim, line)], line, store, 0);
     return 0;
 }
 
@@ -240,7 +245,7 @@ static NOINLINE int tracks(struct cachesim *sim, uint32_t line)
         if (sim->level[k].duellers)
             cs_duel_missed(&sim->level[k], tags_of(sim, k, line));
     }
-    cs_evade_open(sim, line, cs_recency_ask(sim, line));
+    cs_evade_open(sim, line, cs_recency_ask(sim, &sim->lines[place_of(sim, line)]));
     return 1;
 }
 
@@ -335,8 +340,10 @@ static INLINE void ask(struct cachesim *sim, uint32_t *tags, uint32_t line, uint
 }
 
 /* What the program touched: lines loaded before they were stored to, and lines stored to. */
-static INLINE void note_lines(struct cs_page *page, uint64_t bit, uint32_t kind)
+static INLINE void note_line(struct cachesim *sim, uint32_t line, uint32_t kind)
 {
+    struct cs_page *page = &sim->pages[line >> PAGE_LINE_BITS];
+    uint64_t bit = UINT64_C(1) << IN_PAGE(line);
     if (kind == CS_LOAD || kind == CS_UPDATE)
         page->loaded |= bit & ~page->stored;
     if (kind == CS_STORE || kind == CS_UPDATE)
@@ -344,16 +351,16 @@ static INLINE void note_lines(struct cs_page *page, uint64_t bit, uint32_t kind)
 }
 
 /*
- * Notes bytes of a line of 64, whose chunk is given; returns all that were touched of it. A load of a line that was touched
- * before says nothing new of the line.
+ * Notes bytes of a line of 64; returns all that were touched of it. A load of a line that was touched before says nothing new
+ * of the line.
  */
-static INLINE uint64_t note_piece(struct cachesim *sim, uint64_t *chunk, uint32_t line, uint64_t bits, uint32_t kind)
+static INLINE uint64_t note_piece(struct cachesim *sim, uint32_t line, uint64_t bits, uint32_t kind)
 {
-    uint64_t touched = *chunk;
+    uint64_t *noted = &sim->noted[place_of(sim, line)].touched, touched = *noted;
     if (kind != CS_LOAD || !touched)
-        note_lines(cs_page_of(sim, line), UINT64_C(1) << IN_PAGE(line), kind);
+        note_line(sim, line, kind);
     if (bits & ~touched)
-        *chunk = touched |= bits;
+        *noted = touched |= bits;
     return touched;
 }
 
@@ -372,17 +379,15 @@ static INLINE void access_line(struct cachesim *sim, uint64_t address, uint32_t 
         sim->size = bytes;
     }
     if (kind != CS_PREFETCH) {
-        uint64_t *chunk = sim->touched + cs_chunk(sim, label, address >> 6 & 63);
-        uint64_t bit = UINT64_C(1) << IN_PAGE(line);
-        if (kind != CS_LOAD || LINE_BITS != 6 || !*chunk) /* a load of a line touched before says nothing new */
-            note_lines(&sim->pages[label], bit, kind);
         if (LINE_BITS == 6) {
-            *chunk |= bits_of(address, bytes);
+            note_piece(sim, line, bits_of(address, bytes), kind);
         } else {
+            note_line(sim, line, kind);
+            struct cs_line *noted = sim->noted + cs_chunk(sim, label, address >> 6 & 63);
             uint64_t at = address, end = address + bytes;
-            for (; at < end; chunk++) {
+            for (; at < end; noted++) {
                 uint64_t next = (at | 63) + 1, stop = next < end ? next : end;
-                *chunk |= bits_of(at, (uint32_t)(stop - at));
+                noted->touched |= bits_of(at, (uint32_t)(stop - at));
                 at = stop;
             }
         }

@@ -21,7 +21,7 @@
 #define CS_MAX_LEVELS 4u
 #define CS_MAX_WAYS 64u
 #define CS_PAGE_BITS 12u
-#define CS_CHUNKS 64u /* what the program touches is noted for 64 bytes at a time, a bit a byte */
+#define CS_CHUNKS 64u /* of a page: 64 bytes each, however long lines are */
 #define CS_NONE UINT64_MAX
 
 enum { CS_NON_INCLUSIVE, CS_INCLUSIVE, CS_VICTIM };
@@ -73,16 +73,29 @@ struct cs_level {
     uint64_t random, seed;
 };
 
+/*
+ * What is known of a line, side by side, so that a line that comes at random costs one answer of memory. There is one for each
+ * 64 bytes; of a longer line the first has what is known of the whole, and each what was touched.
+ */
+struct cs_line {
+    uint64_t touched; /* bytes, a bit each, in this window */
+    uint32_t asked;   /* when the last level was asked for it last, see cs_recency; 0: never */
+    uint32_t state;   /* what happened to it in this window; and above CS_OWNER_BITS, whose it is: place in cachesim.traffic */
+};
+#define CS_READ 1u           /* from memory */
+#define CS_READ_FOR_STORE 2u /* the first time because of a store */
+#define CS_HAPPENED 3u
+#define CS_OWNER_BITS 2u
+
 /* What is known of a 4 KiB page; bits are its lines in this window. */
 struct cs_page {
-    uint64_t read, written;  /* from and to memory */
-    uint64_t read_for_store; /* of read: the first time because of a store */
-    uint64_t loaded;         /* by the program, before any store to it */
-    uint64_t stored;         /* by the program */
-    struct cs_traffic *traffic; /* of the array it belongs to; NULL: ask line by line */
-    uint32_t cores; /* that asked for a line of it, once there are several: bit c; bit 31 for all from the 32nd on */
-    uint32_t filler[3];
-} __attribute__((aligned(64)));
+    uint64_t written; /* to memory, long after they were asked for */
+    uint64_t loaded;  /* by the program, before any store to it */
+    uint64_t stored;  /* by the program */
+    uint32_t owner;   /* as of a line; CS_SEVERAL if its lines differ */
+    uint32_t askers;  /* cores that asked for a line of it, once there are several: bit c; bit 31 for all from the 32nd on */
+};
+#define CS_SEVERAL UINT32_MAX
 
 /* Where a page lies: what is needed to find a line's sets, and small, so that it stays in the host's caches. */
 struct cs_frame {
@@ -90,12 +103,14 @@ struct cs_frame {
     uint32_t last_set; /* that line's set in the last level */
 };
 
-/* The traffic of an array, or of all else (-1); distinct lines are not counted here but in the pages. */
+/* The traffic of an array, of all else (-1) or of page tables (-2); distinct lines are not counted here but line by line. */
 struct cs_traffic {
     struct cachesim_traffic count;
     int32_t array;
 };
 #define CS_TABLES (-2)
+#define CS_NO_ARRAY (-1)
+#define CS_FIRST_ARRAY 2u
 #define CS_ALL INT32_MIN
 
 /* Labels by page number, 2^15 neighbours, calloc'ed, so only those in use take memory. */
@@ -145,7 +160,7 @@ struct cs_tracker {
 
 /*
  * A fully associative cache with true LRU, beside the real ones: would it have kept a line that is read from memory again?
- * Asks are numbered, and last_asked has each line's last one. The cache holds the youngest `room` lines: those whose last ask
+ * Asks are numbered, and cs_line.asked has each line's last one. The cache holds the youngest `room` lines: those whose last ask
  * is not below `tail`. A bit an ask tells which from there on are some line's last.
  */
 struct cs_recency {
@@ -172,7 +187,7 @@ struct cs_waiting {
 struct cs_core {
     uint32_t *tags[CS_MAX_LEVELS]; /* of the private levels */
     uint64_t (*state[CS_MAX_LEVELS])[2];
-    uint64_t *touched;             /* [labels][CS_CHUNKS]: bytes it touched in this window */
+    struct cs_line *lines;         /* [labels][CS_CHUNKS]: what it touched; the rest is known by the first core's alone */
     struct cs_tracker tracker[CS_TRACKERS];
 };
 
@@ -197,16 +212,16 @@ struct cachesim {
     uint32_t defers;   /* what level 3 is asked for may wait: it is simple, and level 3 takes victims */
     uint32_t watching; /* somebody wants to know of every line that becomes dirty: origins, or there are several cores */
     uint64_t asked;    /* lines asked of level 1 */
-    uint64_t *touched; /* of the core at work */
-    struct cs_page *pages;   /* [labels] */
+    struct cs_line *lines;   /* [labels][CS_CHUNKS of this part] */
+    struct cs_line *noted;   /* the same, of which `touched` alone is used: of the core at work */
     struct cs_frame *frames; /* [labels] */
-    uint32_t *last_asked;    /* [labels][lines of a page, of this part]: for recency; 0: never */
+    struct cs_page *pages;   /* [labels] */
     uint32_t **directory;    /* leaves of addresses below 2^47; others are searched in the list */
     uint64_t removals;       /* lines a lower level took out of level 1 */
     struct cs_level level[CS_MAX_LEVELS];
     struct cs_recency recency;
 
-    uint32_t cores, core, core_bit, private_levels; /* how many there are, which is at work, its bit in cs_page.cores */
+    uint32_t cores, core, core_bit, private_levels; /* how many there are, which is at work, its bit in cs_page.askers */
     struct cs_core *of_core;
     struct cs_shared *shared; /* hashed by line */
     uint32_t shared_room, shared_count;
@@ -221,7 +236,7 @@ struct cachesim {
     struct cs_array *arrays;
     uint32_t array_count, array_room;
     struct cs_placed *placed; /* in the order given */
-    struct cs_traffic **traffic; /* [array_count + 1], other first */
+    struct cs_traffic **traffic; /* [array_count + 2]: of page tables, of no array, of each array; see cs_traffic_of */
 
     struct cs_waiting waiting;
 
@@ -237,7 +252,6 @@ struct cachesim {
     struct cs_origins *origins; /* NULL if nobody asked */
     struct cs_tlbs *tlbs;       /* the same */
     struct cs_reuse *reuse;     /* the same; of the first part, for all */
-    struct cs_traffic *tables;  /* page tables, if there are TLBs */
     uint64_t clock;
     uint64_t non_temporal_lines, partial_lines, transfers;
 };
@@ -292,7 +306,8 @@ int cs_pages_init(struct cachesim *, uint64_t seed);
 void cs_pages_free(struct cachesim *);
 uint32_t cs_label_slow(struct cachesim *, uint64_t number); /* first touch */
 uint32_t cs_far_label(const struct cachesim *, uint64_t number);
-int32_t cs_line_array(const struct cachesim *, uint32_t line);
+/* The first array that has a byte of those from start to end; CS_NO_ARRAY if none has. */
+int32_t cs_array_of(const struct cachesim *, uint64_t start, uint64_t end);
 void cs_pages_reset(struct cachesim *);
 uint64_t cs_pages_touched(const struct cachesim *first); /* by any part */
 /* Adds the distinct lines of one array, of none (-1) or of all (CS_ALL). */
@@ -334,7 +349,7 @@ void cs_recency_drop(struct cachesim *, uint32_t line);
 void cs_requests(struct cachesim *, const struct cachesim_request *, uint64_t n);
 
 /* cores.c: levels that are private to a core */
-int cs_cores_init(struct cachesim *);
+int cs_cores_init(struct cachesim *); /* the first core, and with it the table of lines */
 int cs_core(struct cachesim *, uint32_t core); /* the accesses that follow come from it; 0, or -1 if memory is short */
 void cs_cores_free(struct cachesim *);
 int cs_cores_grow(struct cachesim *, uint32_t labels); /* the tables by label */
@@ -358,7 +373,6 @@ void cs_tlb_requests(struct cachesim *, const struct cachesim_request *, uint64_
 void cs_tlb_loop(struct cachesim *, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                  const uint32_t *kind, uint64_t count);
 void cs_tlbs_free(struct cachesim *);
-void cs_tlbs_reset(struct cachesim *);
 
 /* reuse.c: distances, beside the caches; told of every access */
 void cs_reuse_access(struct cachesim *, uint64_t address, uint64_t bytes, uint32_t kind);
@@ -450,21 +464,26 @@ static inline int cs_foreign(const struct cachesim *sim, uint64_t line)
     return (line & sim->part_mask) != sim->part;
 }
 
-/* Where a line stands in tables by line. */
-static inline uint32_t cs_place(const struct cachesim *sim, uint32_t line)
-{
-    return line >> sim->part_bits;
-}
-
-/* Where the bytes of 64 that begin at a line's chunk are noted. Lines are as long where there are several parts. */
+/* Where a chunk of a page stands in tables by chunk. Lines are one chunk where there are several parts. */
 static inline size_t cs_chunk(const struct cachesim *sim, uint32_t label, uint32_t chunk)
 {
     return ((size_t)label * CS_CHUNKS + chunk) >> sim->part_bits;
 }
 
+/* Where a line's first chunk does. */
+static inline size_t cs_place(const struct cachesim *sim, uint32_t line)
+{
+    return (size_t)line << (sim->line_bits - 6) >> sim->part_bits;
+}
+
 static inline uint32_t cs_in_page(const struct cachesim *sim, uint64_t line)
 {
     return (uint32_t)line & ((1u << sim->page_line_bits) - 1);
+}
+
+static inline struct cs_line *cs_line_of(const struct cachesim *sim, uint32_t line)
+{
+    return &sim->lines[cs_place(sim, line)];
 }
 
 static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t line)
@@ -476,13 +495,13 @@ static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t li
 static inline void cs_name_core(struct cachesim *sim, uint32_t line)
 {
     if (sim->cores > 1)
-        cs_page_of(sim, line)->cores |= sim->core_bit;
+        cs_page_of(sim, line)->askers |= sim->core_bit;
 }
 
 /* Whether another core than the one at work has asked for a line of the same page, or may have. */
 static inline int cs_others(const struct cachesim *sim, uint32_t line)
 {
-    return sim->cores > 1 && (cs_page_of(sim, line)->cores & ~sim->core_bit || sim->core_bit >> 31);
+    return sim->cores > 1 && (cs_page_of(sim, line)->askers & ~sim->core_bit || sim->core_bit >> 31);
 }
 
 /* Address of a line's first byte. */
@@ -517,20 +536,26 @@ static inline uint32_t cs_set(const struct cs_level *level, uint32_t physical)
     return slice * level->slice_sets + (unit % level->units << level->unit_bits | in_unit);
 }
 
-static inline struct cs_traffic *cs_traffic(const struct cachesim *sim, const struct cs_page *page, uint32_t line)
+/* By number of an array, CS_NO_ARRAY or CS_TABLES. */
+static inline struct cachesim_traffic *cs_traffic_of(const struct cachesim *sim, int32_t array)
 {
-    return page->traffic ? page->traffic : sim->traffic[cs_line_array(sim, line) + 1];
+    return &sim->traffic[array - CS_TABLES]->count;
+}
+
+static inline struct cachesim_traffic *cs_traffic(const struct cachesim *sim, const struct cs_line *known)
+{
+    return &sim->traffic[known->state >> CS_OWNER_BITS]->count;
 }
 
 /* The last level is asked for a line; returns whether a fully associative cache of the same size has it. */
-static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
+static inline uint32_t cs_recency_ask(struct cachesim *sim, struct cs_line *known)
 {
     struct cs_recency *r = &sim->recency;
     if (__builtin_expect(r->head == r->asks, 0))
         cs_recency_renumber(sim);
-    uint32_t *last = &sim->last_asked[cs_place(sim, line)], before = *last, kept = before >= r->tail;
+    uint32_t before = known->asked, kept = before >= r->tail;
     r->last[r->head / 64] |= UINT64_C(1) << r->head % 64;
-    *last = r->head++;
+    known->asked = r->head++;
     if (kept) {
         r->last[before / 64] &= ~(UINT64_C(1) << before % 64);
     } else if (++r->lines > r->room) {
@@ -545,36 +570,33 @@ static inline uint32_t cs_recency_ask(struct cachesim *sim, uint32_t line)
 }
 
 /* A line has been read because the core asked for it. */
-static inline void cs_read_for(struct cachesim *sim, struct cachesim_traffic *traffic, struct cs_page *page, uint32_t line,
-                               uint32_t store, uint32_t kept)
+static inline void cs_read_for(struct cachesim_traffic *traffic, struct cs_line *known, uint32_t store, uint32_t kept)
 {
-    uint64_t bit = UINT64_C(1) << cs_in_page(sim, line);
     traffic->write_allocate_lines += store;
-    if (page->read & bit) {
+    if (known->state & CS_READ) {
         traffic->again_capacity_lines += !kept;
         traffic->again_conflict_lines += kept;
     } else {
-        page->read |= bit;
-        page->read_for_store |= store ? bit : 0;
+        known->state |= CS_READ | (store ? CS_READ_FOR_STORE : 0);
     }
 }
 
-static inline void cs_memory_read(struct cachesim *sim, uint32_t line, uint32_t store, uint32_t kept)
+static inline void cs_memory_read(struct cachesim *sim, struct cs_line *known, uint32_t line, uint32_t store, uint32_t kept)
 {
-    struct cs_page *page = cs_page_of(sim, line);
-    struct cachesim_traffic *traffic = &cs_traffic(sim, page, line)->count;
+    struct cachesim_traffic *traffic = cs_traffic(sim, known);
     traffic->read_lines++;
     if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_read(sim);
     if (__builtin_expect(sim->prefetch != NULL, 0) && cs_prefetch_read(sim, line, traffic, kept))
         return;
-    cs_read_for(sim, traffic, page, line, store, kept);
+    cs_read_for(traffic, known, store, kept);
 }
 
 static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
 {
     struct cs_page *page = cs_page_of(sim, line);
-    cs_traffic(sim, page, line)->count.write_lines++;
+    uint32_t owner = __builtin_expect(page->owner == CS_SEVERAL, 0) ? cs_line_of(sim, line)->state >> CS_OWNER_BITS : page->owner;
+    sim->traffic[owner]->count.write_lines++;
     page->written |= UINT64_C(1) << cs_in_page(sim, line);
     if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_written(sim, line);

@@ -76,11 +76,13 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, uint32_t
 {
     struct cs_level *level = &sim->level[K];
     if (LEVELS <= K) { /* one level alone */
-        from_memory(sim, line, store, cs_recency_ask(sim, line));
+        struct cs_line *alone = &sim->lines[place_of(sim, line)];
+        from_memory(sim, alone, line, store, cs_recency_ask(sim, alone));
         return 0;
     }
     uint32_t *tags = tags_of(sim, K, line);
-    uint32_t kept = LEVELS == K + 1 ? cs_recency_ask(sim, line) : 0;
+    struct cs_line *known = &sim->lines[place_of(sim, line)];
+    uint32_t kept = LEVELS == K + 1 ? cs_recency_ask(sim, known) : 0;
     int way = set_find(tags, BLOCKS(K), line);
     if (way >= 0) {
         uint32_t tag = tags[way];
@@ -97,7 +99,7 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, uint32_t
         cs_duel_missed(level, tags);
     uint32_t dirty = 0;
     if (LEVELS == K + 1)
-        from_memory(sim, line, store, kept);
+        from_memory(sim, known, line, store, kept);
     else
         dirty = BELOW(fetch)(sim, line, store);
     if (level->fill == CS_VICTIM)

@@ -83,9 +83,9 @@ static INLINE void come_to(struct cachesim *sim, struct stream *stream, uint64_t
     }
     uint32_t line = stream->label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS);
     if (LINE_BITS == 6 && stream->bits)
-        note_piece(sim, sim->touched + cs_place(sim, line), line, stream->bits, stream->kind);
+        note_piece(sim, line, stream->bits, stream->kind);
     else
-        note_lines(&sim->pages[stream->label], UINT64_C(1) << IN_PAGE(line), stream->kind);
+        note_line(sim, line, stream->kind);
     stream->set[q] = tags_of(sim, 0, line);
     stream->line[q] = line | (stream->mask & CS_DIRTY);
     ask(sim, stream->set[q], line, stream->kind == CS_STORE);
@@ -223,7 +223,7 @@ static NOINLINE void note_bytes(struct cachesim *sim, uint64_t address, uint64_t
         for (uint32_t i = first; label && i <= last; i++) {
             if (cs_foreign(sim, i))
                 continue;
-            sim->touched[cs_chunk(sim, label, i)] |= (i == first ? from : UINT64_MAX) & (i == last ? to : UINT64_MAX);
+            sim->noted[cs_chunk(sim, label, i)].touched |= (i == first ? from : UINT64_MAX) & (i == last ? to : UINT64_MAX);
         }
         address = stop;
     }
@@ -248,7 +248,7 @@ static NOINLINE void note_stream(struct cachesim *sim, uint64_t start, uint64_t 
             continue;
         }
         if (!cs_foreign(sim, start >> 6))
-            sim->touched[cs_chunk(sim, cs_label(sim, start >> CS_PAGE_BITS), start >> 6 & 63)] |= bits_of(start, bytes);
+            sim->noted[cs_chunk(sim, cs_label(sim, start >> CS_PAGE_BITS), start >> 6 & 63)].touched |= bits_of(start, bytes);
     }
 }
 

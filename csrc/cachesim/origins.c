@@ -14,13 +14,13 @@ struct traffic {
 struct cs_origins {
     struct traffic *of; /* [count] */
     uint32_t count;
-    uint32_t *dirtied_by; /* [labels][lines of a page] */
+    uint32_t *dirtied_by; /* [labels][CS_CHUNKS] */
     uint32_t labels;
 };
 
 static size_t table_bytes(const struct cachesim *sim, uint32_t labels)
 {
-    return ((size_t)labels << (sim->page_line_bits - sim->part_bits)) * sizeof(uint32_t);
+    return cs_chunk(sim, labels, 0) * sizeof(uint32_t);
 }
 
 int cs_origins_grow(struct cachesim *sim, uint32_t labels)
@@ -110,7 +110,7 @@ void cs_origins_clean(struct cachesim *sim)
 {
     if (!sim->origins)
         return;
-    for (uint32_t place = 0; place < sim->labels << (sim->page_line_bits - sim->part_bits); place++)
+    for (size_t place = 0; place < cs_chunk(sim, sim->labels, 0); place++)
         if (sim->origins->dirtied_by[place])
             sim->origins->dirtied_by[place] |= WRITTEN;
 }

@@ -45,11 +45,6 @@ void cs_give_back(void *table, size_t bytes)
         munmap(table, bytes);
 }
 
-static size_t lines(const struct cachesim *sim, uint32_t labels)
-{
-    return (size_t)labels << (sim->page_line_bits - sim->part_bits);
-}
-
 /* Makes room for labels up to `need`; 0, or -1 if memory is short. */
 static int room_for(struct cachesim *sim, uint64_t need)
 {
@@ -58,28 +53,56 @@ static int room_for(struct cachesim *sim, uint64_t need)
     uint64_t room = sim->label_room ? sim->label_room : 1 << 14, old = sim->label_room;
     while (room < need)
         room *= 2;
-    void *table = cs_enlarge(sim->pages, old * sizeof *sim->pages, room * sizeof *sim->pages);
-    if (!table)
-        return -1;
-    sim->pages = table;
-    table = cs_enlarge(sim->frames, old * sizeof *sim->frames, room * sizeof *sim->frames);
+    void *table = cs_enlarge(sim->frames, old * sizeof *sim->frames, room * sizeof *sim->frames);
     if (!table)
         return -1;
     sim->frames = table;
+    table = cs_enlarge(sim->pages, old * sizeof *sim->pages, room * sizeof *sim->pages);
+    if (!table)
+        return -1;
+    sim->pages = table;
     table = cs_enlarge(sim->numbers, old * sizeof *sim->numbers, room * sizeof *sim->numbers);
     if (!table)
         return -1;
     sim->numbers = table;
-    table = cs_enlarge(sim->last_asked, lines(sim, (uint32_t)old) * sizeof *sim->last_asked,
-                       lines(sim, (uint32_t)room) * sizeof *sim->last_asked);
-    if (!table)
-        return -1;
-    sim->last_asked = table;
     if (cs_cores_grow(sim, (uint32_t)room) || (sim->origins && cs_origins_grow(sim, (uint32_t)room)) ||
         (sim->prefetch && cs_prefetch_grow(sim, (uint32_t)room)))
         return -1;
     sim->label_room = (uint32_t)room;
     return 0;
+}
+
+static struct cs_traffic *traffic_new(int32_t array)
+{
+    struct cs_traffic *traffic = calloc(1, sizeof *traffic);
+    if (traffic)
+        traffic->array = array;
+    return traffic;
+}
+
+int32_t cs_array_of(const struct cachesim *sim, uint64_t start, uint64_t end)
+{
+    for (uint32_t i = 0; i < sim->array_count; i++)
+        if (sim->arrays[i].start < end && start < sim->arrays[i].end)
+            return (int32_t)i;
+    return CS_NO_ARRAY;
+}
+
+/* Says whose a page and its lines are. */
+static void set_owner(struct cachesim *sim, uint32_t label, uint64_t number)
+{
+    uint64_t start = number << CS_PAGE_BITS, end = start + (1u << CS_PAGE_BITS), line = UINT64_C(1) << sim->line_bits;
+    int32_t array = sim->tlbs && start >> 63 ? CS_TABLES : cs_array_of(sim, start, end);
+    int whole = array < 0 || (sim->arrays[array].start <= start && end <= sim->arrays[array].end);
+    sim->pages[label].owner = whole ? (uint32_t)(array - CS_TABLES) : CS_SEVERAL;
+    for (uint32_t chunk = 0; chunk < CS_CHUNKS; chunk++) {
+        if (cs_foreign(sim, chunk))
+            continue;
+        uint64_t at = (start + chunk * 64) & ~(line - 1);
+        uint32_t *state = &sim->lines[cs_chunk(sim, label, chunk)].state;
+        int32_t owner = whole ? array : cs_array_of(sim, at, at + line);
+        *state = (*state & CS_HAPPENED) | (uint32_t)(owner - CS_TABLES) << CS_OWNER_BITS;
+    }
 }
 
 /*
@@ -91,14 +114,14 @@ int cs_pages_init(struct cachesim *sim, uint64_t seed)
     scramble_init(&sim->small, CS_SMALL_BITS, &seed);
     scramble_init(&sim->huge, CS_HUGE_BITS, &seed);
     sim->directory = calloc((size_t)1 << CS_DIRECTORY_BITS, sizeof *sim->directory);
-    sim->traffic = calloc(1, sizeof *sim->traffic);
-    if (sim->traffic)
-        sim->traffic[0] = calloc(1, sizeof **sim->traffic);
-    if (!sim->directory || !sim->traffic || !sim->traffic[0] || room_for(sim, 2))
+    sim->traffic = calloc(CS_FIRST_ARRAY, sizeof *sim->traffic);
+    for (int32_t array = CS_TABLES; array < 0; array++)
+        if (!sim->traffic || !(sim->traffic[array - CS_TABLES] = traffic_new(array)))
+            return -1;
+    if (!sim->directory || room_for(sim, 2) || cs_cores_init(sim))
         return -1;
-    sim->traffic[0]->array = -1;
     sim->frames[1].line = cs_scramble(&sim->small, 1) << sim->page_line_bits;
-    sim->pages[1].traffic = sim->traffic[0];
+    set_owner(sim, 1, 0);
     sim->labels = sim->array_frames = 2;
     return 0;
 }
@@ -115,7 +138,6 @@ void cs_pages_free(struct cachesim *sim)
     cs_give_back(sim->pages, room * sizeof *sim->pages);
     cs_give_back(sim->frames, room * sizeof *sim->frames);
     cs_give_back(sim->numbers, room * sizeof *sim->numbers);
-    cs_give_back(sim->last_asked, lines(sim, sim->label_room) * sizeof *sim->last_asked);
     while (sim->placed) {
         struct cs_placed *next = sim->placed->next;
         free(sim->placed->frames);
@@ -124,7 +146,7 @@ void cs_pages_free(struct cachesim *sim)
     }
     free(sim->directory);
     free(sim->arrays);
-    for (uint32_t i = 0; sim->traffic && i <= sim->array_count; i++)
+    for (uint32_t i = 0; sim->traffic && i < CS_FIRST_ARRAY + sim->array_count; i++)
         free(sim->traffic[i]);
     free(sim->traffic);
 }
@@ -165,32 +187,6 @@ static const struct cs_array *array_of_page(const struct cachesim *sim, uint64_t
         if (page - sim->arrays[i].first_page < sim->arrays[i].page_count)
             return &sim->arrays[i];
     return NULL;
-}
-
-/* The array that owns all bytes from start to end, or all else if none has one; NULL if parts differ. */
-static struct cs_traffic *owner(const struct cachesim *sim, uint64_t start, uint64_t end)
-{
-    if (sim->tables && start >> 63)
-        return sim->tables;
-    for (uint32_t i = 0; i < sim->array_count; i++)
-        if (sim->arrays[i].start < end && start < sim->arrays[i].end)
-            return sim->arrays[i].start <= start && end <= sim->arrays[i].end ? sim->traffic[i + 1] : NULL;
-    return sim->traffic[0];
-}
-
-int32_t cs_line_array(const struct cachesim *sim, uint32_t line)
-{
-    uint64_t start = cs_address_of(sim, line), end = start + (UINT64_C(1) << sim->line_bits);
-    for (uint32_t i = 0; i < sim->array_count; i++)
-        if (sim->arrays[i].start < end && start < sim->arrays[i].end)
-            return (int32_t)i;
-    return -1;
-}
-
-static void set_owner(const struct cachesim *sim, struct cs_page *page, uint64_t number)
-{
-    uint64_t start = number << CS_PAGE_BITS;
-    page->traffic = owner(sim, start, start + (1u << CS_PAGE_BITS));
 }
 
 /* The 4 KiB frame of a page in the 2 MiB frames that were given out from `first` on. */
@@ -249,11 +245,10 @@ uint32_t cs_label_slow(struct cachesim *sim, uint64_t number)
         return 1; /* the counts are void from here on, and totals say so */
     move_to_place(sim, number, &frame);
     *place = label;
-    struct cs_page *page = &sim->pages[label];
     uint32_t line = frame << sim->page_line_bits;
     sim->frames[label] = (struct cs_frame){line, cs_set(&sim->level[sim->levels - 1], line)};
     sim->numbers[label] = number;
-    set_owner(sim, page, number);
+    set_owner(sim, label, number);
     sim->pages_touched++;
     return label;
 }
@@ -268,7 +263,7 @@ static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint3
         if (!arrays)
             return -1;
         sim->arrays = arrays;
-        struct cs_traffic **traffic = realloc(sim->traffic, (room + 1) * sizeof *traffic);
+        struct cs_traffic **traffic = realloc(sim->traffic, (CS_FIRST_ARRAY + room) * sizeof *traffic);
         if (!traffic)
             return -1;
         sim->traffic = traffic;
@@ -293,7 +288,7 @@ static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint3
     array.label = sim->labels;
     array.frame = sim->array_frames;
     array.huge_frame = sim->huge_frames;
-    struct cs_traffic *traffic = calloc(1, sizeof *traffic);
+    struct cs_traffic *traffic = traffic_new((int32_t)sim->array_count);
     if (!traffic || room_for(sim, sim->labels + array.page_count)) {
         free(traffic);
         return -1;
@@ -302,13 +297,12 @@ static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint3
     sim->array_frames += (uint32_t)array.page_count;
     sim->huge_frames += (uint32_t)huge_pages_in_array;
     sim->arrays[sim->array_count] = array;
-    traffic->array = (int32_t)sim->array_count;
-    sim->traffic[sim->array_count + 1] = traffic;
+    sim->traffic[CS_FIRST_ARRAY + sim->array_count] = traffic;
     sim->array_count++;
     for (uint64_t i = 0; i < array.page_count; i++) { /* pages touched before keep their frame */
         uint32_t label = cs_label_seen(sim, array.first_page + i);
         if (label)
-            set_owner(sim, &sim->pages[label], array.first_page + i);
+            set_owner(sim, label, array.first_page + i);
     }
     return (int)sim->array_count - 1;
 }
@@ -398,12 +392,16 @@ void cs_pages_reset(struct cachesim *sim)
         struct cs_page *page = &sim->pages[label];
         if (!sim->frames[label].line)
             continue;
-        for (uint32_t core = 0; core < sim->cores && (page->loaded | page->stored); core++)
-            if (sim->cores == 1 || page->cores >> (core < 31 ? core : 31) & 1)
-                memset(sim->of_core[core].touched + cs_chunk(sim, label, 0), 0, cs_chunk(sim, 1, 0) * sizeof(uint64_t));
-        page->read = page->written = page->read_for_store = page->loaded = page->stored = 0;
+        for (size_t i = cs_chunk(sim, label, 0); i < cs_chunk(sim, label + 1, 0); i++) {
+            sim->lines[i].touched = 0;
+            sim->lines[i].state &= ~CS_HAPPENED;
+        }
+        for (uint32_t core = 1; core < sim->cores && (page->loaded | page->stored); core++)
+            if (page->askers >> (core < 31 ? core : 31) & 1)
+                memset(sim->of_core[core].lines + cs_chunk(sim, label, 0), 0, cs_chunk(sim, 1, 0) * sizeof *sim->lines);
+        page->written = page->loaded = page->stored = 0;
     }
-    for (uint32_t i = 0; i <= sim->array_count; i++)
+    for (uint32_t i = 0; i < CS_FIRST_ARRAY + sim->array_count; i++)
         sim->traffic[i]->count = (struct cachesim_traffic){0};
 }
 
@@ -412,43 +410,52 @@ static uint64_t ones(uint64_t bits)
     return (uint64_t)__builtin_popcountll(bits);
 }
 
-/* Adds the bytes that the cores touched, of those lines of a page, and the rest of the lines. */
-static void add_touched(const struct cachesim *sim, uint32_t label, uint64_t lines, struct cachesim_traffic *traffic)
+/* Adds the bytes that the cores touched of a line that the program loaded, stored to or both, and the rest of it for each. */
+static void add_touched(const struct cachesim *sim, size_t place, uint32_t times, struct cachesim_traffic *traffic)
 {
-    const struct cs_page *page = &sim->pages[label];
-    for (uint32_t chunk = 0; chunk < CS_CHUNKS; chunk++) {
-        uint32_t line = chunk >> (sim->line_bits - 6);
-        if (!(lines >> line & 1) || cs_foreign(sim, line))
-            continue;
+    for (size_t chunk = place; chunk < place + (1u << (sim->line_bits - 6)); chunk++) {
         uint64_t touched = 0;
         for (uint32_t core = 0; core < sim->cores; core++)
-            touched |= sim->of_core[core].touched[cs_chunk(sim, label, chunk)];
+            touched |= sim->of_core[core].lines[chunk].touched;
         traffic->touched_bytes += ones(touched);
-        traffic->unused_bytes += ((page->loaded >> line & 1) + (page->stored >> line & 1)) * (64 - ones(touched));
+        traffic->unused_bytes += times * (64 - ones(touched));
     }
 }
 
-/* Adds a page's distinct lines to the traffic of an array (-1: of no array; CS_ALL: of all). */
+/* The lines of a page that are an array's (or CS_NO_ARRAY's, CS_TABLES's; CS_ALL: all). */
+static uint64_t lines_of(const struct cachesim *sim, uint32_t label, int32_t array)
+{
+    uint32_t owner = (uint32_t)(array - CS_TABLES);
+    if (array == CS_ALL || sim->pages[label].owner == owner)
+        return UINT64_MAX;
+    uint64_t lines = 0;
+    for (uint32_t i = 0; sim->pages[label].owner == CS_SEVERAL && i < 1u << sim->page_line_bits; i++)
+        if (!cs_foreign(sim, i))
+            lines |= (uint64_t)(cs_line_of(sim, label << sim->page_line_bits | i)->state >> CS_OWNER_BITS == owner) << i;
+    return lines;
+}
+
+/* Adds a page's distinct lines to the traffic of an array. */
 static void add_distinct(const struct cachesim *sim, uint32_t label, int32_t array, struct cachesim_traffic *traffic)
 {
     const struct cs_page *page = &sim->pages[label];
-    uint64_t lines = UINT64_MAX;
-    if (array != CS_ALL && !page->traffic) {
-        lines = 0;
-        for (uint32_t i = 0; i < 1u << sim->page_line_bits; i++)
-            lines |= (uint64_t)(cs_line_array(sim, label << sim->page_line_bits | i) == array) << i;
-    } else if (array != CS_ALL && page->traffic->array != array) {
-        return;
-    }
-    traffic->unique_read_lines += ones(page->read & lines);
+    uint64_t lines = lines_of(sim, label, array);
     traffic->unique_write_lines += ones(page->written & lines);
-    traffic->unique_write_allocate_lines += ones(page->read_for_store & lines);
-    if (sim->prefetch)
-        traffic->prefetched_unused_lines += ones(sim->prefetch->waiting[label] & lines);
     traffic->loaded_lines += ones(page->loaded & lines);
     traffic->stored_lines += ones(page->stored & lines);
-    if ((page->loaded | page->stored) & lines)
-        add_touched(sim, label, lines, traffic);
+    if (sim->prefetch)
+        traffic->prefetched_unused_lines += ones(sim->prefetch->waiting[label] & lines);
+    for (uint32_t i = 0; lines && i < 1u << sim->page_line_bits; i++) {
+        if (!(lines >> i & 1) || cs_foreign(sim, i))
+            continue;
+        size_t place = cs_place(sim, label << sim->page_line_bits | i);
+        uint32_t state = sim->lines[place].state;
+        traffic->unique_read_lines += !!(state & CS_READ);
+        traffic->unique_write_allocate_lines += !!(state & CS_READ_FOR_STORE);
+        uint32_t times = (page->loaded >> i & 1) + (page->stored >> i & 1);
+        if (times)
+            add_touched(sim, place, times, traffic);
+    }
 }
 
 void cs_distinct(const struct cachesim *sim, int32_t array, struct cachesim_traffic *traffic)

@@ -2,14 +2,12 @@
 
 #define AHEAD 24u
 
-/* What is needed first: the page, and where its bytes are noted. A page that was never touched is left alone. */
+/* What is needed first: where the page lies, and what is known of the line. */
 static INLINE void fetch_page(const struct cachesim *sim, uint64_t address)
 {
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
-    __builtin_prefetch(&sim->pages[label], 1);
     __builtin_prefetch(&sim->frames[label]);
-    __builtin_prefetch(sim->touched + cs_chunk(sim, label, address >> 6 & 63), 1);
-    __builtin_prefetch(sim->last_asked + cs_place(sim, label << PAGE_LINE_BITS | IN_PAGE(address >> LINE_BITS)), 1);
+    __builtin_prefetch(&sim->noted[cs_chunk(sim, label, address >> 6 & 63)], 1);
 }
 
 /* Then the sets, once the page is there. */
@@ -92,14 +90,14 @@ static INLINE void piece(struct cachesim *sim, struct latest *latest, struct cac
         piece_odd(sim, latest, piece, place);
     } else {
         uint32_t label = cs_label(sim, line_number >> (CS_PAGE_BITS - 6)), line = label << 6 | (line_number & 63);
-        uint64_t *chunk = sim->touched + cs_place(sim, line);
+        uint64_t *noted = &sim->noted[place_of(sim, line)].touched;
         if (__builtin_expect(sim->evades, 0)) {
             sim->offset = (uint32_t)__builtin_ctzll(piece.bits);
             sim->size = cachesim_piece_bytes(piece);
         }
-        uint64_t touched = kind == CS_PREFETCH ? *chunk : note_piece(sim, chunk, line, piece.bits, kind);
+        uint64_t touched = kind == CS_PREFETCH ? *noted : note_piece(sim, line, piece.bits, kind);
         ask(sim, tags_of(sim, 0, line), line, kind == CS_STORE);
-        latest->touched[place] = chunk;
+        latest->touched[place] = noted;
         if (__builtin_expect(sim->trackers, 0)) /* level 1 may lack it, and a tracker wants to know */
             latest->key[place] = CS_NONE;
         else if (kind != CS_PREFETCH)

@@ -92,8 +92,8 @@ static void used(struct cachesim *sim, uint32_t line, uint32_t store)
     if (!(p->waiting[label] & bit))
         return;
     p->waiting[label] &= ~bit;
-    struct cs_page *page = cs_page_of(sim, line);
-    cs_read_for(sim, &cs_traffic(sim, page, line)->count, page, line, store, (p->kept[label] & bit) != 0);
+    struct cs_line *known = cs_line_of(sim, line);
+    cs_read_for(cs_traffic(sim, known), known, store, (p->kept[label] & bit) != 0);
 }
 
 /* What is known of a page to the core at work, or the place to note it; NULL if memory is short. */

@@ -53,15 +53,14 @@ void cs_recency_renumber(struct cachesim *sim)
         below[word] = sum;
         sum += (uint32_t)__builtin_popcountll(r->last[word]);
     }
-    uint32_t lines = 1u << (sim->page_line_bits - sim->part_bits);
     for (uint32_t label = 1; label < sim->labels; label++) {
         if (!sim->frames[label].line)
             continue;
-        uint32_t *asked = sim->last_asked + (size_t)label * lines;
-        for (uint32_t i = 0; i < lines; i++) {
-            uint64_t older = (UINT64_C(1) << asked[i] % 64) - 1;
-            asked[i] = asked[i] < r->tail ? 0
-                                          : 1 + below[asked[i] / 64] + (uint32_t)__builtin_popcountll(r->last[asked[i] / 64] & older);
+        struct cs_line *end = sim->lines + cs_chunk(sim, label + 1, 0);
+        for (struct cs_line *known = sim->lines + cs_chunk(sim, label, 0); known < end; known++) {
+            uint32_t asked = known->asked, word = asked / 64;
+            uint64_t older = (UINT64_C(1) << asked % 64) - 1;
+            known->asked = asked < r->tail ? 0 : 1 + below[word] + (uint32_t)__builtin_popcountll(r->last[word] & older);
         }
     }
     free(below);
@@ -80,22 +79,21 @@ void cs_recency_renumber(struct cachesim *sim)
 void cs_recency_drop(struct cachesim *sim, uint32_t line)
 {
     struct cs_recency *r = &sim->recency;
-    uint32_t *asked = &sim->last_asked[cs_place(sim, line)];
-    if (*asked >= r->tail) {
-        r->last[*asked / 64] &= ~(UINT64_C(1) << *asked % 64);
+    struct cs_line *known = cs_line_of(sim, line);
+    if (known->asked >= r->tail) {
+        r->last[known->asked / 64] &= ~(UINT64_C(1) << known->asked % 64);
         r->lines--;
     }
-    *asked = 0;
+    known->asked = 0;
 }
 
 void cs_recency_empty(struct cachesim *sim)
 {
     struct cs_recency *r = &sim->recency;
-    size_t lines = (size_t)1 << (sim->page_line_bits - sim->part_bits);
     memset(r->last, 0, table_bytes(r->asks));
     for (uint32_t label = 1; label < sim->labels; label++)
-        if (sim->frames[label].line) /* else it was never asked */
-            memset(sim->last_asked + label * lines, 0, lines * sizeof *sim->last_asked);
+        for (size_t i = cs_chunk(sim, label, 0); sim->frames[label].line && i < cs_chunk(sim, label + 1, 0); i++)
+            sim->lines[i].asked = 0;
     r->head = r->tail = 1;
     r->lines = 0;
 }

@@ -77,8 +77,7 @@ static int start(struct cachesim *sim, const struct cachesim_tlb *tlbs, uint32_t
     if (sim->tlbs || !count || count > MOST_TLBS)
         return -1;
     struct cs_tlbs *made = calloc(1, sizeof *made);
-    struct cs_traffic *tables = calloc(1, sizeof *tables);
-    int failed = !made || !tables;
+    int failed = !made;
     for (uint32_t i = 0; i < count && !failed; i++) {
         failed = tlb_init(&made->tlb[i], &tlbs[i]);
         struct tlb *tlb = &made->tlb[i];
@@ -90,13 +89,10 @@ static int start(struct cachesim *sim, const struct cachesim_tlb *tlbs, uint32_t
     }
     if (failed) {
         free(made);
-        free(tables);
         return -1;
     }
     made->count = count;
-    tables->array = CS_TABLES;
     sim->tlbs = made;
-    sim->tables = tables;
     return 0;
 }
 
@@ -123,7 +119,6 @@ void cs_tlbs_free(struct cachesim *sim)
     if (sim->tlbs)
         free(sim->tlbs->core);
     free(sim->tlbs);
-    free(sim->tables);
 }
 
 /* The TLBs of a core, empty; -1 if memory is short. */
@@ -258,14 +253,11 @@ static uint32_t is_huge(const struct cachesim *sim, uint64_t page)
     return 0;
 }
 
-/* The array that a line belongs to. */
-static struct cs_traffic *traffic_at(const struct cachesim *sim, uint64_t address)
+/* Of the array that a line belongs to. */
+static struct cachesim_traffic *traffic_at(const struct cachesim *sim, uint64_t address)
 {
     uint64_t line = UINT64_C(1) << sim->line_bits, first = address & ~(line - 1);
-    for (uint32_t i = 0; i < sim->array_count; i++)
-        if (sim->arrays[i].start < first + line && first < sim->arrays[i].end)
-            return sim->traffic[i + 1];
-    return sim->traffic[0];
+    return cs_traffic_of(sim, cs_array_of(sim, first, first + line));
 }
 
 static void pass_on(struct cachesim *sim)
@@ -299,7 +291,7 @@ static void translate(struct cachesim *sim, uint64_t address, uint32_t origin)
     tlbs->missed++;
     int walk = !level_has(tlbs, core, 2, number, huge);
     if (!sim->part) {
-        struct cachesim_traffic *traffic = &traffic_at(sim, address)->count;
+        struct cachesim_traffic *traffic = traffic_at(sim, address);
         traffic->tlb_misses++;
         traffic->page_walks += (uint32_t)walk;
     }
@@ -378,10 +370,4 @@ void cs_tlb_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const 
     }
     pass_on(sim);
     sim->origin = origin;
-}
-
-void cs_tlbs_reset(struct cachesim *sim)
-{
-    if (sim->tables)
-        sim->tables->count = (struct cachesim_traffic){0};
 }

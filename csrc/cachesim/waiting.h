@@ -57,15 +57,21 @@ static NOINLINE void serve_half(struct cachesim *sim)
     w->count = HALF;
 }
 
+/* After one more: there is always a place left, so that a line that is given is never on its way while others are served. */
+static INLINE void make_room(struct cachesim *sim)
+{
+    if (++sim->waiting.count == CS_WAITING)
+        serve_half(sim);
+}
+
 static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, uint32_t store)
 {
     if (!defers(sim))
         return fetch_2(sim, line, store);
     struct cs_waiting *w = &sim->waiting;
-    if (w->count == CS_WAITING)
-        serve_half(sim);
-    w->asked[w->count++] = line | store << 31;
-    __builtin_prefetch(&sim->last_asked[cs_place(sim, line)], 1);
+    w->asked[w->count] = line | store << 31;
+    __builtin_prefetch(&sim->lines[place_of(sim, line)], 1);
+    make_room(sim);
     return 0;
 }
 
@@ -76,13 +82,14 @@ static INLINE void put_later(struct cachesim *sim, uint32_t tag)
         return;
     }
     struct cs_waiting *w = &sim->waiting;
-    if (!w->count || w->given[w->count - 1]) {
-        if (w->count == CS_WAITING)
-            serve_half(sim);
-        w->asked[w->count++] = 0;
-    }
-    w->given[w->count - 1] = tag;
     __builtin_prefetch(&sim->frames[(tag & CS_LINE) >> PAGE_LINE_BITS]);
+    if (w->count && !w->given[w->count - 1]) {
+        w->given[w->count - 1] = tag;
+        return;
+    }
+    w->asked[w->count] = 0;
+    w->given[w->count] = tag;
+    make_room(sim);
 }
 
 #define admit_later admit_2 /* only where nothing waits */

@@ -41,6 +41,23 @@ def test_waiting_changes_nothing(width: int, fill: Fill) -> None:
         assert snapshot(waiting) == snapshot(at_once)
 
 
+@pytest.mark.parametrize("sets", [4, 8, 16])
+@pytest.mark.parametrize("ways", [4, 6, 8])
+def test_a_line_on_its_way_down_is_told_that_it_is_dirty(sets: int, ways: int) -> None:
+    """Level 2 holds about as many lines as wait, so some leave it just when they are served."""
+    levels = [cache("L1", 8, 8), cache("L2", sets, ways), cache("L3", 64, 4, "victim", hashed=True)]
+    waiting, at_once = CacheModel(levels), CacheModel(levels)
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        addresses = (BASE + 64 * random.integers(0, 200, 800)).astype(np.uint64)
+        kinds = random.integers(0, 2, 800).astype(np.uint32)
+        waiting.accesses(addresses, np.full(800, 8, np.uint32), kinds)
+        for address, kind in zip(addresses, kinds, strict=True):
+            at_once.access(int(address), 8, int(kind))
+            contents(at_once, 2, 0)  # nothing waits when somebody looks
+        assert snapshot(waiting) == snapshot(at_once)
+
+
 def test_a_dirty_line_of_the_last_level_stays_dirty_above() -> None:
     model = CacheModel(small("inclusive"))
     model.access(BASE, 8, 1)
