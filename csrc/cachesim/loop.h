@@ -27,6 +27,7 @@ struct stream {
      */
     uint32_t times, shift;    /* shift: the log2 of a stride that is a power of two below the line size, else 0 */
     uint64_t bits;            /* 0: noted afterwards, as a whole */
+    uint32_t gapless;         /* it touches all bytes of the lines between its first and its last, which are noted on the way */
     uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
     uint32_t split;           /* FIRST_BYTE or LAST_BYTE: see below */
@@ -121,7 +122,7 @@ static INLINE void see_whether_steady(const struct cachesim *sim, struct stream 
 {
     uint64_t step = (int64_t)s->stride < 0 ? -s->stride : s->stride, offset = s->address & (SIZE - 1);
     (void)sim; /* not needed where the shape is fixed */
-    s->period = s->bits = s->shift = 0;
+    s->period = s->bits = s->shift = s->gapless = 0;
     if (s->odd)
         return;
     int power = !(step & (step - 1));
@@ -135,6 +136,7 @@ static INLINE void see_whether_steady(const struct cachesim *sim, struct stream 
     } else if (step < SIZE && power && (offset & (step - 1)) + s->bytes <= step) {
         s->period = SIZE / step;
         s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
+        s->gapless = LINE_BITS == 6 && s->bytes == step && s->kind != CS_PREFETCH;
     }
 }
 
@@ -144,6 +146,7 @@ static INLINE void become_byte(const struct cachesim *sim, struct stream *s, uin
     (void)sim;
     s->address += split == LAST_BYTE ? s->bytes - 1 : 0;
     s->bytes = 1;
+    s->gapless = 0;
     s->period = SIZE >> s->shift;
     s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
     s->split = split;
@@ -252,9 +255,21 @@ static NOINLINE void note_stream(struct cachesim *sim, uint64_t start, uint64_t 
     }
 }
 
-/* A steady stream comes to its next line, of which more follow. */
-static INLINE void advance(struct cachesim *sim, struct stream *s)
+/* Notes the bytes in the first and the last line of a gapless stream. */
+static INLINE void note_ends(struct cachesim *sim, uint64_t start, uint64_t stride, uint32_t bytes, uint64_t count)
 {
+    uint64_t other = start + (count - 1) * stride, low = start < other ? start : other, end = (low ^ start ^ other) + bytes;
+    uint64_t next = (low | (SIZE - 1)) + 1, last = (end - 1) & ~(uint64_t)(SIZE - 1);
+    note_bytes(sim, low, (next < end ? next : end) - low);
+    if (last >= next)
+        note_bytes(sim, last, end - last);
+}
+
+/* A steady stream comes to its next line, of which more follow; `left` iterations are to come with this one. */
+static INLINE void advance(struct cachesim *sim, struct stream *s, uint64_t left)
+{
+    if (s->gapless)
+        s->bits = left >= s->period ? UINT64_MAX : 0;
     s->own = !cs_foreign(sim, s->address >> LINE_BITS);
     come_to(sim, s, s->address, 0);
     s->address += s->jump;
@@ -286,7 +301,7 @@ static NOINLINE void walk(struct cachesim *sim, struct stream *stream, uint32_t 
                 if (__builtin_expect(!s->period, 0))
                     move(sim, s, now);
                 else if (now)
-                    advance(sim, s);
+                    advance(sim, s, count - now);
                 else
                     begin(sim, s);
             } else {
@@ -416,7 +431,9 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
             continue;
         if (!s->period && !sim->part)
             sim->asked += (count - s->at) * s->lines * s->times;
-        if (s->kind != CS_PREFETCH && !s->bits)
+        if (s->gapless)
+            note_ends(sim, start[i], s->stride, bytes[i], count);
+        else if (s->kind != CS_PREFETCH && !s->bits)
             note_stream(sim, start[i], s->stride, bytes[i], count);
     }
     sim->origin = origin;
