@@ -2,7 +2,16 @@
 
 #define AHEAD 24u
 
-/* What is needed first: where the page lies, and what is known of the line. */
+/* What is needed first: the number of the page. */
+static INLINE void fetch_label(const struct cachesim *sim, uint64_t address)
+{
+    uint64_t number = address >> CS_PAGE_BITS;
+    const uint32_t *leaf = number >> (CS_DIRECTORY_BITS + CS_LEAF_BITS) ? NULL : sim->directory[number >> CS_LEAF_BITS];
+    if (leaf)
+        __builtin_prefetch(&leaf[number & ((1u << CS_LEAF_BITS) - 1)]);
+}
+
+/* Then where the page lies, and what is known of the line. */
 static INLINE void fetch_page(const struct cachesim *sim, uint64_t address)
 {
     uint32_t label = cs_label_seen(sim, address >> CS_PAGE_BITS);
@@ -125,6 +134,8 @@ static NOINLINE void pieces_ahead(struct cachesim *sim, const struct cachesim_pi
     for (uint64_t i = 0; i < first / 2; i++)
         fetch_sets(sim, cachesim_piece_address(made[i]));
     for (uint64_t i = 0; i < n; i++) {
+        if (i + 3 * AHEAD < n)
+            fetch_label(sim, cachesim_piece_address(made[i + 3 * AHEAD]));
         if (i + 2 * AHEAD < n)
             fetch_page(sim, cachesim_piece_address(made[i + 2 * AHEAD]));
         if (i + AHEAD < n)
