@@ -27,7 +27,7 @@ struct stream {
      */
     uint32_t times, shift;    /* shift: the log2 of a stride that is a power of two below the line size, else 0 */
     uint64_t bits;            /* 0: noted afterwards, as a whole */
-    uint32_t gapless;         /* it touches all bytes of the lines between its first and its last, which are noted on the way */
+    uint32_t gapless;         /* iterations after which it has touched all bytes of a line that it came to: noted as it comes; or 0 */
     uint32_t bytes, kind, number;
     uint32_t odd;             /* neither sleeps nor is noted as a whole */
     uint32_t split;           /* FIRST_BYTE or LAST_BYTE: see below */
@@ -136,7 +136,7 @@ static INLINE void see_whether_steady(const struct cachesim *sim, struct stream 
     } else if (step < SIZE && power && (offset & (step - 1)) + s->bytes <= step) {
         s->period = SIZE / step;
         s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
-        s->gapless = LINE_BITS == 6 && s->bytes == step && s->kind != CS_PREFETCH;
+        s->gapless = LINE_BITS == 6 && s->bytes == step && s->kind != CS_PREFETCH ? (uint32_t)s->period : 0;
     }
 }
 
@@ -145,9 +145,10 @@ static INLINE void become_byte(const struct cachesim *sim, struct stream *s, uin
 {
     (void)sim;
     s->address += split == LAST_BYTE ? s->bytes - 1 : 0;
+    int gapless = LINE_BITS == 6 && split == LAST_BYTE && s->stride <= s->bytes && s->kind != CS_PREFETCH; /* nor backwards */
     s->bytes = 1;
-    s->gapless = 0;
     s->period = SIZE >> s->shift;
+    s->gapless = gapless ? (uint32_t)s->period + 1 : 0;
     s->jump = (int64_t)s->stride < 0 ? -(uint64_t)SIZE : SIZE;
     s->split = split;
 }
@@ -255,11 +256,11 @@ static NOINLINE void note_stream(struct cachesim *sim, uint64_t start, uint64_t 
     }
 }
 
-/* Notes the bytes in the first and the last line of a gapless stream. */
+/* Notes the bytes in the first two lines of a gapless stream and in the last. */
 static INLINE void note_ends(struct cachesim *sim, uint64_t start, uint64_t stride, uint32_t bytes, uint64_t count)
 {
     uint64_t other = start + (count - 1) * stride, low = start < other ? start : other, end = (low ^ start ^ other) + bytes;
-    uint64_t next = (low | (SIZE - 1)) + 1, last = (end - 1) & ~(uint64_t)(SIZE - 1);
+    uint64_t next = (low | (SIZE - 1)) + 1 + SIZE, last = (end - 1) & ~(uint64_t)(SIZE - 1);
     note_bytes(sim, low, (next < end ? next : end) - low);
     if (last >= next)
         note_bytes(sim, last, end - last);
@@ -280,7 +281,7 @@ static INLINE void advance(struct cachesim *sim, struct stream *s, uint64_t left
         return;
     }
     if (s->gapless)
-        s->bits = left >= s->period ? UINT64_MAX : 0;
+        s->bits = left >= s->gapless ? UINT64_MAX : 0;
     s->own = !cs_foreign(sim, s->address >> LINE_BITS);
     come_to(sim, s, s->address, 0);
     s->address += s->jump;
@@ -442,7 +443,7 @@ static NOINLINE void loop(struct cachesim *sim, uint32_t n, const uint64_t *star
             continue;
         if (!s->period && !sim->part)
             sim->asked += (count - s->at) * s->lines * s->times;
-        if (s->gapless)
+        if (s->gapless || (s->split == FIRST_BYTE && s[1].gapless))
             note_ends(sim, start[i], s->stride, bytes[i], count);
         else if (s->kind != CS_PREFETCH && !s->bits)
             note_stream(sim, start[i], s->stride, bytes[i], count);
