@@ -269,7 +269,7 @@ static INLINE void note_ends(struct cachesim *sim, uint64_t start, uint64_t stri
 /* A steady stream comes to its next line, of which more follow; `left` iterations are to come with this one. */
 static INLINE void advance(struct cachesim *sim, struct stream *s, uint64_t left)
 {
-    if (s->split == FIRST_BYTE && s[1].next > s->next && !(((s[1].address - s[1].jump) ^ s->address) >> LINE_BITS)) {
+    if (s->split == FIRST_BYTE && !(((s[1].address - s[1].jump) ^ s->address) >> LINE_BITS)) {
         /* the access's last byte is there already */
         s->set[0] = s[1].set[0];
         s->line[0] = s[1].line[0];
