@@ -342,9 +342,16 @@ static uint64_t stays(uint64_t address, int64_t stride, uint32_t bytes, uint32_t
 #define MOST_STREAMS 256u
 #define WORTH 4u /* iterations that are worth a loop of their own */
 
+static uint64_t last_page(struct cachesim *sim)
+{
+    const struct of_core *core = at_work(sim);
+    return core ? core->last : CS_NONE;
+}
+
 /*
  * An iteration without a miss in level 1 leaves there what it asked for, in its order; so further ones on the same pages
- * change nothing in the TLBs, and go to the caches as a loop.
+ * change nothing in the TLBs, and go to the caches as a loop. But the page that the core was on before is not asked for, so
+ * they have to begin on the same one as that did.
  */
 void cs_tlb_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const int64_t *stride, const uint32_t *bytes,
                  const uint32_t *kind, uint64_t count)
@@ -352,14 +359,14 @@ void cs_tlb_loop(struct cachesim *sim, uint32_t n, const uint64_t *start, const 
     uint32_t origin = sim->origin;
     uint64_t address[MOST_STREAMS];
     for (uint64_t now = 0; now < count; now++) {
-        uint64_t missed = sim->tlbs->missed, stay = count - now - 1;
+        uint64_t missed = sim->tlbs->missed, before = last_page(sim), stay = count - now - 1;
         for (uint32_t i = 0; i < n; i++) {
             uint64_t at = start[i] + now * (uint64_t)stride[i];
             one(sim, at, bytes[i], kind[i], origin + i);
             uint64_t longest = stays(at, stride[i], bytes[i], kind[i]);
             stay = longest < stay ? longest : stay;
         }
-        if (sim->tlbs->missed != missed || stay < WORTH || n > MOST_STREAMS)
+        if (sim->tlbs->missed != missed || last_page(sim) != before || stay < WORTH || n > MOST_STREAMS)
             continue;
         for (uint32_t i = 0; i < n; i++)
             address[i] = start[i] + (now + 1) * (uint64_t)stride[i];

@@ -117,6 +117,17 @@ def test_the_last_iteration_of_a_loop_may_be_the_first_on_a_page(start: int, str
         assert walks(model) == (expected, expected)
 
 
+def test_the_page_that_the_core_was_on_is_missed_when_a_loop_comes_back_to_it() -> None:
+    """Where level 1 has no TLB for its size: the first iteration alone finds the core on it."""
+    model = CacheModel(CACHES, tlbs=[L1, L2])
+    model.add_array("x", BASE, HUGE, huge_pages=True)
+    for address in (BASE + HUGE, BASE):
+        model.access(address, 8)
+    assert walks(model) == (2, 2)
+    model.loop([(BASE, 8, 8, Kind.LOAD), (BASE + HUGE, 8, 8, Kind.LOAD)], 50)
+    assert walks(model) == (2 + 49, 2)
+
+
 def test_pages_of_both_sizes_have_tables_of_their_own() -> None:
     """A small page and a huge one of the same number: two lines of entries."""
     model = CacheModel([cache("L1", 64, 8)], tlbs=[L1, L1_HUGE])
