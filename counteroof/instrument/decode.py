@@ -14,7 +14,7 @@ import iced_x86 as ix
 from iced_x86 import FlowControl, Mnemonic, OpAccess, OpKind, Register
 
 if TYPE_CHECKING:
-    from iced_x86 import Register_
+    from iced_x86 import MemorySize_, Register_
 
 LOAD, STORE, NON_TEMPORAL, PREFETCH, FLUSH, UPDATE = range(6)
 """Access kinds, as the cache model numbers them."""
@@ -29,9 +29,9 @@ STATUS_FLAGS = 0x3F  # OF SF ZF AF CF PF in iced-x86's RflagsBits
 MAX_INSTRUCTIONS = 400
 CODE_WINDOW = 512
 
-_FULL = [-1] * 300
+_FULL = [-1] * (1 + max(value for value in vars(Register).values() if isinstance(value, int)))
 for _name, _value in vars(Register).items():
-    if isinstance(_value, int) and _name.isupper() and _value < 300:
+    if isinstance(_value, int) and _name.isupper():
         _whole = ix.RegisterExt.full_register(cast("Register_", _value))
         if Register.RAX <= _whole <= Register.R15:
             _FULL[_value] = _whole - Register.RAX
@@ -88,13 +88,18 @@ VECTOR_MASKED = _mnemonics("VMASKMOVP", "VPMASKMOV")
 BYTE_MASKED = _mnemonics("MASKMOV", "VMASKMOVDQU")
 BIT_STRINGS = frozenset((Mnemonic.BT, Mnemonic.BTS, Mnemonic.BTR, Mnemonic.BTC))
 STATE_SAVES = _mnemonics("XSAVE", "XRSTOR")
+NEITHER = (OpAccess.NONE, OpAccess.NO_MEM_ACCESS)
 READS_AND_WRITES = (OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE)
 WRITES = (OpAccess.WRITE, OpAccess.COND_WRITE, *READS_AND_WRITES)
+_SIZES = [
+    ix.MemorySizeExt.size(cast("MemorySize_", value))
+    for value in range(1 + max(value for value in vars(ix.MemorySize).values() if isinstance(value, int)))
+]
 _SCALES = {1: 0, 2: 1, 4: 2, 8: 3}
 _SEGMENTS = {Register.FS: FS, Register.GS: GS}
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)  # frozen ones take ten times as long to make, and libraries have tens of thousands
 class Access:
     """One memory access, its address as a sum over registers (numbers, -1 for none) at this instruction."""
 
@@ -120,7 +125,7 @@ class Access:
     """FS or GS, as numbered below; 0 for a segment whose base is zero."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Step:
     """What one instruction does to one 64-bit register: ``constant + sum(coefficient * register)``, or
     unknown."""
@@ -274,9 +279,9 @@ class Reader:
 
     def _analyse(self, instruction: ix.Instruction) -> tuple[int, tuple[Access, ...], tuple[Step, ...]]:
         info = self._info.info(instruction)
-        used, written = 0, 0
+        used = written = 0
         for register in info.used_registers():
-            number = GPR_NUMBER[register.register] if register.register < 300 else -1
+            number = GPR_NUMBER[register.register]
             if number >= 0:
                 used |= 1 << number
                 if register.access in WRITES:
@@ -302,24 +307,28 @@ class Reader:
             return _string_accesses(instruction, info)
         found = []
         for memory in info.used_memory():
-            if memory.access not in (OpAccess.NONE, OpAccess.NO_MEM_ACCESS):
-                found.append(self._access(instruction, memory))
-        found.sort(key=lambda access: access.kind in (STORE, NON_TEMPORAL))  # what is read comes first
+            how = memory.access
+            if how not in NEITHER:
+                found.append(self._access(instruction, mnemonic, memory, how))
+        if len(found) > 1:
+            found.sort(key=lambda access: access.kind in (STORE, NON_TEMPORAL))  # what is read comes first
         return found
 
-    def _access(self, instruction: ix.Instruction, memory: ix.UsedMemory) -> Access:
-        mnemonic = instruction.mnemonic
-        size = ix.MemorySizeExt.size(memory.memory_size)
+    def _access(
+        self, instruction: ix.Instruction, mnemonic: int, memory: ix.UsedMemory, how: int
+    ) -> Access:
+        size = _SIZES[memory.memory_size]
         if size == 0:
             size = self._xsave_bytes if mnemonic in STATE_SAVES else 1
         kind = LOAD
-        if memory.access in WRITES:
-            kind = UPDATE if memory.access in READS_AND_WRITES else STORE
+        if how in WRITES:
+            kind = UPDATE if how in READS_AND_WRITES else STORE
             if mnemonic in NON_TEMPORAL_STORES:
                 kind = NON_TEMPORAL
+        base, index = memory.base, memory.index
         form, lanes, mask, mask_bytes, broadcast, vector, index_bytes = PLAIN, 0, 0, 0, 0, 0, 0
         if memory.vsib_size:
-            form, vector, index_bytes = GATHERED, memory.index, memory.vsib_size
+            form, vector, index_bytes = GATHERED, index, memory.vsib_size
             mask, mask_bytes, lanes = _gather_lanes(instruction, memory, size)
         elif mnemonic in VECTOR_MASKED:
             element = 8 if mnemonic in (Mnemonic.VMASKMOVPD, Mnemonic.VPMASKMOVQ) else 4
@@ -336,8 +345,8 @@ class Reader:
             form = COMPRESSED if mnemonic in COMPRESS else MASKED
             lanes, size, broadcast = _lanes(instruction, memory, size)
         return Access(
-            GPR_NUMBER[memory.base] if memory.base != Register.NONE else -1,
-            GPR_NUMBER[memory.index] if memory.index != Register.NONE and form != GATHERED else -1,
+            GPR_NUMBER[base],
+            GPR_NUMBER[index],
             _SCALES[memory.scale],
             _signed(memory.displacement),
             size,
@@ -393,10 +402,11 @@ def is_relative_to_gs(instruction: ix.Instruction) -> bool:
 
 def _refused(instruction: ix.Instruction) -> str | None:
     """Return why the engine cannot run an instruction, or ``None``."""
-    if instruction.mnemonic in (Mnemonic.MOV, Mnemonic.POP, Mnemonic.LFS, Mnemonic.LGS):
-        if instruction.op0_kind == OpKind.REGISTER and instruction.op0_register in (Register.FS, Register.GS):
+    mnemonic = instruction.mnemonic
+    if mnemonic in _TO_SEGMENTS:
+        if instruction.op0_register in (Register.FS, Register.GS):
             return "loads a segment register that the engine needs"
-    elif instruction.mnemonic == Mnemonic.WRFSBASE:
+    elif mnemonic == Mnemonic.WRFSBASE:
         return "sets the FS base, which the engine needs"
     if instruction.segment_prefix == Register.GS:
         if any(instruction.op_kind(i) in _IMPLICIT_OPERANDS for i in range(instruction.op_count)):
@@ -405,11 +415,12 @@ def _refused(instruction: ix.Instruction) -> str | None:
             register != Register.NONE and ix.RegisterExt.size(register) == 4
             for register in (instruction.memory_base, instruction.memory_index)
         )
-        if is_relative_to_gs(instruction) and (narrow or instruction.mnemonic == Mnemonic.XLATB):
+        if is_relative_to_gs(instruction) and (narrow or mnemonic == Mnemonic.XLATB):
             return "is relative to GS in a way the engine does not know"
     return None
 
 
+_TO_SEGMENTS = frozenset((Mnemonic.MOV, Mnemonic.POP, Mnemonic.LFS, Mnemonic.LGS))
 _IMPLICIT_OPERANDS = frozenset(
     getattr(OpKind, name) for name in dir(OpKind) if name.startswith("MEMORY_") and name != "MEMORY"
 )
@@ -484,17 +495,21 @@ def _steps(instruction: ix.Instruction, written: int) -> list[Step]:
         return []
     known = _known_step(instruction)
     steps = [known] if known else []
-    done = 1 << known.register if known else 0
+    unknown = written & ~(1 << known.register) if known else written
     if (
-        written & 1 << RSP
-        and not done & 1 << RSP
+        unknown & 1 << RSP
         and instruction.mnemonic in _STACK
         and instruction.op0_register != Register.RSP
     ):
         steps.append(Step(RSP, True, instruction.stack_pointer_increment, ((RSP, 1),)))
-        done |= 1 << RSP
-    steps += [Step(number, False) for number in range(16) if written & ~done & 1 << number]
+        unknown &= ~(1 << RSP)
+    while unknown:
+        steps.append(_UNKNOWN[(unknown & -unknown).bit_length() - 1])
+        unknown &= unknown - 1
     return steps
+
+
+_UNKNOWN = [Step(number, False) for number in range(16)]
 
 
 _STACK = frozenset(
