@@ -139,19 +139,25 @@ class Step:
 
 
 @dataclass(slots=True)
-class Decoded:
-    """One instruction with what translation needs to know of it."""
+class Encoding:
+    """What translation needs to know of an instruction, wherever it stands."""
 
-    instruction: ix.Instruction
     code: bytes
+    """Its bytes; of a direct branch those of one of its form."""
     used: int
     """Bit mask of the 64-bit registers it names, read or written."""
     accesses: tuple[Access, ...]
     steps: tuple[Step, ...]
     op_mask: int
     """The opmask register that governs it; 0 if none does."""
+    masks_written: frozenset[int]
+    """The opmask registers it changes."""
+    words: int
+    """As many words of a record it may need."""
     movable: bool
     """Whether its bytes do the same elsewhere and under another GS base."""
+    ends: bool
+    """Whether it ends a block."""
 
 
 @dataclass(slots=True)
@@ -159,23 +165,20 @@ class Block:
     """A straight line of code; ``closed`` if its last instruction leaves it."""
 
     address: int
-    body: list[Decoded] = field(default_factory=list)
+    code: bytes = b""
+    instructions: list[ix.Instruction] = field(default_factory=list)
+    body: list[Encoding] = field(default_factory=list)
+    """What is known of each instruction."""
     closed: bool = False
     bad: str | None = None
     """Why decoding stopped, where it did."""
-    next_address: int = 0
     readable: bool = True
     """Whether there was a whole instruction where decoding stopped."""
 
-
-def code_of(body: Sequence[Decoded]) -> bytes:
-    """Return the bytes of successive instructions."""
-    return b"".join([decoded.code for decoded in body])
-
-
-Known = tuple[int, tuple[Access, ...], tuple[Step, ...], int, bool, bool]
-"""Of an instruction, as in :class:`Decoded`: registers used, accesses, steps, opmask, movable or not; and
-whether it ends a block."""
+    @property
+    def next_address(self) -> int:
+        """Return the address after the last instruction."""
+        return self.address + len(self.code)
 
 
 class Reader:
@@ -185,61 +188,59 @@ class Reader:
         self._read = read
         self._xsave_bytes = xsave_bytes
         self._info = ix.InstructionInfoFactory()
-        self._known: dict[bytes, str | Known] = {}
-        self._branches: dict[int, Known] = {}
+        self._known: dict[bytes, Encoding] = {}
+        self._branches: dict[int, Encoding] = {}
         self._rest = Block(0)
 
-    def cut(self, block: Block, count: int) -> list[Decoded]:
-        """Return a block's first ``count`` instructions; the others are kept for the block they begin."""
-        body = block.body
-        start = body[count].instruction.ip
-        self._rest = replace(block, address=start, body=body[count:])
-        return body[:count]
+    def cut(self, block: Block, count: int) -> Block:
+        """Return a block of a block's first ``count`` instructions; the others are kept for the one they
+        begin."""
+        start = block.instructions[count].ip
+        size = start - block.address
+        instructions, body = block.instructions, block.body
+        self._rest = replace(
+            block, address=start, code=block.code[size:], instructions=instructions[count:], body=body[count:]
+        )
+        return Block(block.address, block.code[:size], instructions[:count], body[:count])
 
     def block(self, address: int) -> Block:
         """Return the block that starts at ``address``."""
         rest = self._rest
         if rest.body and rest.address == address:
             self._rest = Block(0)
-            if self._read(address, rest.next_address - address) == code_of(rest.body):  # type: ignore[operator]
+            if self._read(address, len(rest.code)) == rest.code:  # type: ignore[operator]
                 return rest
         block = Block(address)
-        body, known_by_code = block.body, self._known
-        code, start = self._code(address), address
+        instructions, body, known_by_code = block.instructions, block.body, self._known
+        code, at = self._code(address), 0
         decoder = ix.Decoder(64, code, ip=address)
-        ip = address
         while True:
             instruction = decoder.decode()
-            length = instruction.len
-            raw = code[ip - start : ip - start + length]
-            known = known_by_code.get(raw)
+            end = at + instruction.len
+            known = known_by_code.get(code[at:end])
             if known is None:
                 if instruction.is_invalid:
-                    if ip > start:  # perhaps only the window ended
-                        code, start = self._code(ip), ip
-                        decoder = ix.Decoder(64, code, ip=ip)
-                        instruction = decoder.decode()
-                    if instruction.is_invalid:
+                    block.code += code[:at]
+                    ip = block.next_address
+                    if not at:
                         block.bad = self._why(ip, code)
                         block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
-                        block.next_address = ip
                         return block
-                    length = instruction.len
-                    raw = code[:length]
-                known = self._learn(instruction, raw)
-            if isinstance(known, str):
-                block.bad = f"{instruction:g} at {ip:#x}, which {known}"
-                block.readable = True
-                block.next_address = ip
-                return block
-            used, accesses, steps, op_mask, movable, ends = known
-            body.append(Decoded(instruction, raw, used, accesses, steps, op_mask, movable))
-            ip += length
-            block.next_address = ip
-            if ends:
-                block.closed = True
-                return block
-            if len(body) >= MAX_INSTRUCTIONS:
+                    code, at = self._code(ip), 0  # perhaps only the window ended
+                    decoder = ix.Decoder(64, code, ip=ip)
+                    continue
+                refused = _refused(instruction)
+                if refused:
+                    block.code += code[:at]
+                    block.bad = f"{instruction:g} at {block.next_address:#x}, which {refused}"
+                    return block
+                known = self._learn(instruction, code[at:end])
+            instructions.append(instruction)
+            body.append(known)
+            at = end
+            if known.ends or len(body) >= MAX_INSTRUCTIONS:
+                block.code += code[:at]
+                block.closed = known.ends
                 return block
 
     def _code(self, address: int) -> bytes:
@@ -251,42 +252,47 @@ class Reader:
             return f"no readable code at {ip:#x}"
         return f"unknown instruction {code[:15].hex(' ')} at {ip:#x}"
 
-    def _learn(self, instruction: ix.Instruction, raw: bytes) -> Known | str:
-        """Return what is known of an instruction seen for the first time, or why it cannot be run.
+    def _learn(self, instruction: ix.Instruction, code: bytes) -> Encoding:
+        """Return what is known of an instruction seen for the first time.
 
         What holds wherever the instruction stands is kept by its code, or where only the target of a branch
         differs, by its form.
         """
-        if instruction.is_jcc_short_or_near or instruction.is_jmp_short_or_near or instruction.is_call_near:
+        flow = instruction.flow_control
+        if flow != FlowControl.NEXT and (
+            instruction.is_jcc_short_or_near or instruction.is_jmp_short_or_near or instruction.is_call_near
+        ):
             form = instruction.code
-            if form not in self._branches:
-                self._branches[form] = (*self._analyse(instruction), 0, False, True)
-            return self._branches[form]
-        refused = _refused(instruction)
+            known = self._branches.get(form)
+            if known is None:
+                known = self._branches[form] = self._analyse(instruction, code, movable=False, ends=True)
+            return known
         rip_relative = instruction.is_ip_rel_memory_operand
-        known: Known | str
-        if refused:
-            known = refused
-        else:
-            ends = _ends_block(instruction, instruction.flow_control)
-            movable = not (
-                rip_relative or instruction.mnemonic == Mnemonic.RDGSBASE or is_relative_to_gs(instruction)
-            )
-            known = (*self._analyse(instruction), instruction.op_mask, movable, ends)
+        movable = not (
+            rip_relative or instruction.mnemonic == Mnemonic.RDGSBASE or is_relative_to_gs(instruction)
+        )
+        known = self._analyse(instruction, code, movable=movable, ends=_ends_block(instruction, flow))
         if not rip_relative:
-            self._known[raw] = known
+            self._known[code] = known
         return known
 
-    def _analyse(self, instruction: ix.Instruction) -> tuple[int, tuple[Access, ...], tuple[Step, ...]]:
+    def _analyse(self, instruction: ix.Instruction, code: bytes, *, movable: bool, ends: bool) -> Encoding:
         info = self._info.info(instruction)
         used = written = 0
+        masks: frozenset[int] = frozenset()
         for register in info.used_registers():
-            number = GPR_NUMBER[register.register]
+            name = register.register
+            number = GPR_NUMBER[name]
             if number >= 0:
                 used |= 1 << number
                 if register.access in WRITES:
                     written |= 1 << number
-        return used, tuple(self._accesses(instruction, info)), tuple(_steps(instruction, written))
+            elif Register.K0 <= name <= Register.K7 and register.access in WRITES:
+                masks |= {name}
+        accesses = tuple(self._accesses(instruction, info))
+        words = 1 + sum([3 + _extra_words(access) for access in accesses])
+        steps = tuple(_steps(instruction, written)) if written else ()
+        return Encoding(code, used, accesses, steps, instruction.op_mask, masks, words, movable, ends)
 
     def accesses(self, instruction: ix.Instruction) -> tuple[Access, ...]:
         """Return the memory accesses of one instruction, wherever it stands."""
@@ -294,7 +300,8 @@ class Reader:
 
     def flow(self, instruction: ix.Instruction) -> tuple[tuple[Access, ...], tuple[Step, ...]]:
         """Return its accesses, and what it does to the registers addresses are made of."""
-        return self._analyse(instruction)[1:]
+        known = self._analyse(instruction, b"", movable=False, ends=False)
+        return known.accesses, known.steps
 
     def _accesses(self, instruction: ix.Instruction, info: ix.InstructionInfo) -> list[Access]:
         mnemonic = instruction.mnemonic
@@ -314,9 +321,7 @@ class Reader:
             found.sort(key=lambda access: access.kind in (STORE, NON_TEMPORAL))  # what is read comes first
         return found
 
-    def _access(
-        self, instruction: ix.Instruction, mnemonic: int, memory: ix.UsedMemory, how: int
-    ) -> Access:
+    def _access(self, instruction: ix.Instruction, mnemonic: int, memory: ix.UsedMemory, how: int) -> Access:
         size = _SIZES[memory.memory_size]
         if size == 0:
             size = self._xsave_bytes if mnemonic in STATE_SAVES else 1
@@ -361,6 +366,13 @@ class Reader:
             broadcast,
             _SEGMENTS.get(memory.segment, 0),
         )
+
+
+def _extra_words(access: Access) -> int:
+    """Return the words of a record an access may need beside those of its registers."""
+    if access.form == GATHERED:
+        return 18
+    return 8 if access.mask_bytes else 0
 
 
 def _signed(displacement: int) -> int:
@@ -491,16 +503,10 @@ def _string_accesses(instruction: ix.Instruction, info: ix.InstructionInfo) -> l
 
 
 def _steps(instruction: ix.Instruction, written: int) -> list[Step]:
-    if not written:
-        return []
     known = _known_step(instruction)
     steps = [known] if known else []
     unknown = written & ~(1 << known.register) if known else written
-    if (
-        unknown & 1 << RSP
-        and instruction.mnemonic in _STACK
-        and instruction.op0_register != Register.RSP
-    ):
+    if unknown & 1 << RSP and instruction.mnemonic in _STACK and instruction.op0_register != Register.RSP:
         steps.append(Step(RSP, True, instruction.stack_pointer_increment, ((RSP, 1),)))
         unknown &= ~(1 << RSP)
     while unknown:
@@ -575,11 +581,10 @@ def _known_step(instruction: ix.Instruction) -> Step | None:
 _ADDITIVE = frozenset((Mnemonic.ADD, Mnemonic.SUB, Mnemonic.INC, Mnemonic.DEC, Mnemonic.MOV, Mnemonic.LEA))
 
 
-def flags_dead_at_entry(body: Sequence[Decoded]) -> bool:
+def flags_dead_at_entry(instructions: Sequence[ix.Instruction]) -> bool:
     """Tell whether instructions overwrite all status flags before anything can read them."""
     written = 0
-    for decoded in body:
-        instruction = decoded.instruction
+    for instruction in instructions:
         if instruction.rflags_read & ~written & STATUS_FLAGS:
             return False
         if instruction.flow_control not in (FlowControl.NEXT, FlowControl.CONDITIONAL_BRANCH):

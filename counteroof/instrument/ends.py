@@ -9,7 +9,7 @@ from iced_x86 import FlowControl, Mnemonic, OpKind, Register
 
 from . import emit
 from .code_cache import Output
-from .decode import RSP, Decoded
+from .decode import RSP, Block
 from .operands import Operands
 
 CONDITION = {
@@ -33,10 +33,10 @@ def dispatch(layout: Any, number: int, out: Output) -> None:
 
 
 def end_block(
-    layout: Any, operands: Operands, decoded: Decoded, number: int, scratch: int, borrowed: int, out: Output
+    layout: Any, operands: Operands, block: Block, number: int, scratch: int, borrowed: int, out: Output
 ) -> None:
     """Emit the last instruction; the scratch register is ours since ``borrowed`` (0: it is not)."""
-    instruction = decoded.instruction
+    instruction, encoding = block.instructions[-1], block.body[-1]
     flow = instruction.flow_control
     at = layout
     spill = at.spill + 8 * scratch
@@ -48,7 +48,7 @@ def end_block(
             out.add(emit.store_gs(at.target, instruction.op0_register - Register.RAX))
         else:
             borrowed = borrowed or out.borrow(scratch, spill)
-            operands.load(decoded, scratch, out)
+            operands.load(instruction, encoding.used, scratch, out)
             out.add(emit.store_gs(at.target, scratch))
         if borrowed:
             out.give_back(borrowed, scratch, spill)
@@ -66,7 +66,7 @@ def end_block(
                 bytes((0x0F, 0x80 | CONDITION[instruction.condition_code])),
             )
         else:  # loop, jrcxz: only a short form exists, so it jumps over the jump for "not taken"
-            short = decoded.code[:-1] + b"\x08"  # room for up to 3 bytes of padding and 5 of jump
+            short = encoding.code[:-1] + b"\x08"  # room for up to 3 bytes of padding and 5 of jump
             out.add(short)
             start = len(out.code)
             leave_to(instruction.next_ip, out)
@@ -99,7 +99,7 @@ def end_block(
         out.add(b"\xb8\0\0\0\0")
         leave_to(instruction.near_branch_target, out)
     elif flow in (FlowControl.EXCEPTION, FlowControl.INTERRUPT):
-        out.add(decoded.code)
+        out.add(encoding.code)
         out.resume = out.here
         leave_to(instruction.next_ip, out)
     else:

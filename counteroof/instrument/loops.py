@@ -9,7 +9,7 @@ iterations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from iced_x86 import FlowControl
@@ -63,9 +63,9 @@ class CountedLoop:
 
 def is_self_loop(block: Block) -> bool:
     """Tell whether the block ends in a conditional jump to its own start."""
-    if not block.closed or not block.body:
+    if not block.closed:
         return False
-    last = block.body[-1].instruction
+    last = block.instructions[-1]
     return (
         last.flow_control == FlowControl.CONDITIONAL_BRANCH
         and bool(last.is_jcc_short_or_near)
@@ -84,7 +84,7 @@ def _added(a: Sum, b: Sum) -> Sum:
     return a[0] + b[0], tuple(sorted((r, c) for r, c in terms.items() if c))
 
 
-def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -> CountedLoop | None:
+def counted_loop(block: Block, masks_written: Set[int], detail: str) -> CountedLoop | None:
     """Return how to record the loop at its ends, or ``None`` if its addresses do not advance evenly.
 
     Parameters
@@ -100,11 +100,11 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
     narrow: dict[int, int] = {}
     spoilt: set[int] = set()
     found: list[tuple[Access, Sum, int]] = []
-    for position, decoded in enumerate(block.body):
-        for access in decoded.accesses if detail != "flops" else ():
+    for position, encoding in enumerate(block.body):
+        for access in encoding.accesses if detail != "flops" else ():
             if access.form not in (PLAIN, MASKED) or access.mask_bytes or access.address32:
                 return None
-            if access.form == MASKED and masks_written.get(access.mask):
+            if access.form == MASKED and access.mask in masks_written:
                 return None
             address: Sum | None = (access.displacement, ())
             for register, factor in ((access.base, 1), (access.index, 1 << access.scale)):
@@ -115,7 +115,7 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
                 return None
             found.append((access, address, position))
         updates: dict[int, Sum | None] = {}
-        for step in decoded.steps:
+        for step in encoding.steps:
             total: Sum | None = None
             if step.known:
                 total = (step.constant, ())
@@ -177,8 +177,8 @@ def counted_loop(block: Block, masks_written: Mapping[int, bool], detail: str) -
 def _changes(block: Block, registers: Iterable[int], steady: Set[int]) -> tuple[Change, ...] | None:
     """Return all changes of some registers, ``None`` if one is not a sum that can be undone."""
     found = []
-    for place, decoded in enumerate(block.body):
-        for step in decoded.steps:
+    for place, encoding in enumerate(block.body):
+        for step in encoding.steps:
             if step.register not in registers:
                 continue
             if step.narrow is not None:

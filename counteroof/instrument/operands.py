@@ -10,7 +10,7 @@ from iced_x86 import Mnemonic, Register
 
 from . import emit
 from .code_cache import NEAR, Output
-from .decode import Decoded, is_relative_to_gs
+from .decode import is_relative_to_gs
 from .record import iced_register
 
 _WITH_BASE = {
@@ -42,28 +42,25 @@ class Operands:
         self._at = layout
         self._encoder = ix.Encoder(64)
 
-    def copy(self, decoded: Decoded, out: Output) -> None:
-        """Emit the instruction itself, its RIP-relative operand made to point where it did."""
-        if decoded.movable:
-            out.code += decoded.code
-            return
-        instruction = decoded.instruction
+    def copy(self, instruction: ix.Instruction, used: int, out: Output) -> None:
+        """Emit an instruction that is not movable, its operand made to point where it did; ``used`` are its
+        registers."""
         if instruction.mnemonic == Mnemonic.RDGSBASE:
             wide = instruction.code == ix.Code.RDGSBASE_R64
             register = instruction.op0_register - (Register.RAX if wide else Register.EAX)
             out.add((emit.load_gs if wide else emit.load_gs_half)(register, self._at.program_gs))
             return
         if is_relative_to_gs(instruction):
-            self._copy_relative_to_gs(decoded, out)
+            self._copy_relative_to_gs(instruction, used, out)
             return
-        target = decoded.instruction.ip_rel_memory_address
+        target = instruction.ip_rel_memory_address
         if abs(target - out.here) < NEAR:
-            self._encoder.encode(decoded.instruction, out.here)
+            self._encoder.encode(instruction, out.here)
             out.add(self._encoder.take_buffer())
             return
-        free = next(_unused(decoded))
+        free = next(_unused(used))
         spill = self._at.scratch + 8
-        moved = decoded.instruction.copy()
+        moved = instruction.copy()
         moved.memory_base = iced_register(Register.RAX + free)
         moved.memory_displacement = 0
         moved.memory_displ_size = 0
@@ -72,13 +69,13 @@ class Operands:
         out.add(emit.load_immediate(free, target) + self._encoder.take_buffer())
         out.give_back(start, free, spill)
 
-    def _copy_relative_to_gs(self, decoded: Decoded, out: Output) -> None:
+    def _copy_relative_to_gs(self, instruction: ix.Instruction, used: int, out: Output) -> None:
         """Emit an instruction with the program's GS base, and what it has for a base, in a free register."""
-        unused = _unused(decoded)
+        unused = _unused(used)
         free, other = next(unused), next(unused)
         spills = self._at.scratch + 8, self._at.scratch + 16
         starts = [out.borrow(register, at) for register, at in zip((free, other), spills, strict=True)]
-        moved = self._absolute(decoded.instruction, free, other, out)
+        moved = self._absolute(instruction, free, other, out)
         self._encoder.encode(moved, 0)
         out.add(self._encoder.take_buffer())
         for register, start, at in ((other, starts[1], spills[1]), (free, starts[0], spills[0])):
@@ -102,11 +99,10 @@ class Operands:
         moved.memory_base = iced_register(Register.RAX + free)
         return moved
 
-    def load(self, decoded: Decoded, register: int, out: Output) -> None:
+    def load(self, instruction: ix.Instruction, used: int, register: int, out: Output) -> None:
         """Emit a load of the operand of an indirect jump or call into a free register."""
-        instruction = decoded.instruction
         if is_relative_to_gs(instruction):
-            other = next(number for number in _unused(decoded) if number != register)
+            other = next(number for number in _unused(used) if number != register)
             start = out.borrow(other, self._at.scratch + 8)
             instruction = self._absolute(instruction, register, other, out)
             out.give_back(start, other, self._at.scratch + 8)
@@ -121,12 +117,10 @@ class Operands:
         out.add(self._encoder.take_buffer())
 
 
-def _unused(decoded: Decoded) -> Iterator[int]:
-    """Yield the registers that an instruction does not use."""
+def _unused(used: int) -> Iterator[int]:
+    """Yield the registers that are not among those used."""
     return (
-        number
-        for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0)
-        if not decoded.used >> number & 1
+        number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
     )
 
 

@@ -11,7 +11,7 @@ from iced_x86 import Register
 
 from . import emit
 from .code_cache import Output
-from .decode import BIT_STRING, GATHERED, STRING, TABLE, Access, Decoded
+from .decode import BIT_STRING, GATHERED, STRING, TABLE, Encoding, Step
 
 if TYPE_CHECKING:
     from iced_x86 import Code_, Register_
@@ -44,15 +44,6 @@ class Record:
         return slot
 
 
-def extra_words(access: Access) -> int:
-    """Return the words of a record an access may need beside those of its registers."""
-    if access.form == GATHERED:
-        return 18
-    if access.mask_bytes:
-        return 8
-    return 0
-
-
 def iced_register(number: int) -> Register_:
     """Return iced-x86's register for its number; at run time the two are the same."""
     return cast("Register_", number)
@@ -82,29 +73,32 @@ class Recorder:
         self._opmasks: dict[int, int] = {}
 
     def before(
-        self, decoded: Decoded, position: int, out: Output, masked: list[MaskedFlops]
+        self,
+        instruction: ix.Instruction,
+        encoding: Encoding,
+        position: int,
+        out: Output,
+        masked: list[MaskedFlops],
     ) -> list[tuple[int, int]]:
         """Emit what must be stored before the instruction; return (slot, register) pairs to store after
         it."""
         late: list[tuple[int, int]] = []
-        instruction = decoded.instruction
         record = self._record
-        if decoded.op_mask:
+        if encoding.op_mask:
             lanes = self._lanes_of(instruction)
             if lanes:
                 masked.append(MaskedFlops(position, len(record.lanes)))
-                record.lanes.append((self._opmask(decoded.op_mask, out), lanes, position))
-        if not self._addresses or not decoded.accesses:
-            self._step(decoded)
+                record.lanes.append((self._opmask(encoding.op_mask, out), lanes, position))
+        if not self._addresses:
             return late
-        string_streams = sum(access.form == STRING for access in decoded.accesses)
-        for access in decoded.accesses:
+        for access in encoding.accesses:
             base = index = mask = vector = 0
             delta = access.displacement
             if access.form == STRING:
                 base = self._exactly(access.base, out)
                 vector = record.reserve(1)
                 late.append((vector, access.base))
+                string_streams = len(encoding.accesses)
                 description = (
                     0,
                     access.bytes,
@@ -155,7 +149,6 @@ class Recorder:
                     position,
                 )
             )
-        self._step(decoded)
         return late
 
     def after(self, late: list[tuple[int, int]], out: Output) -> None:
@@ -204,14 +197,14 @@ class Recorder:
         out.add(encoder.take_buffer())
         return slot
 
-    def _step(self, decoded: Decoded) -> None:
-        updates = []
-        for step in decoded.steps:
+    def step(self, steps: tuple[Step, ...]) -> None:
+        """Take note of what an instruction does to registers."""
+        after = self._symbols
+        before = after if len(steps) == 1 else after.copy()
+        for step in steps:
             if step.known and len(step.terms) == 1 and step.terms[0][1] == 1:
-                symbol, offset = self._symbols[step.terms[0][0]]
-                updates.append((step.register, (symbol, offset + step.constant)))
+                symbol, offset = before[step.terms[0][0]]
+                after[step.register] = (symbol, offset + step.constant)
             else:
-                updates.append((step.register, (self._next_symbol, 0)))
+                after[step.register] = (self._next_symbol, 0)
                 self._next_symbol += 1
-        for register, value in updates:
-            self._symbols[register] = value

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import iced_x86 as ix
-from iced_x86 import OpAccess, Register
+from iced_x86 import Register
 
 from ..errors import CounteroofError
 from . import emit
@@ -28,16 +28,15 @@ from .decode import (
     STORE,
     UPDATE,
     Block,
-    Decoded,
+    Encoding,
     Reader,
-    code_of,
     flags_dead_at_entry,
 )
 from .ends import CONDITION, end_block, leave_to
 from .loops import CountedLoop, counted_loop, is_self_loop
 from .native_code import NativeCode, NativeFunction
 from .operands import Operands
-from .record import MAX_SLOTS, MaskedFlops, Record, Recorder, extra_words
+from .record import MAX_SLOTS, MaskedFlops, Record, Recorder
 
 Detail = Literal["flops", "bytes", "lines"]
 
@@ -75,19 +74,6 @@ class TranslatedBlock:
     """What it was translated from: address, code, and whether it checks that."""
 
 
-class _Types:
-    """The structs that a block is described with, looked up once."""
-
-    def __init__(self, ffi: Any) -> None:
-        self.block = ffi.typeof("struct instrument_block *")
-        self.accesses = ffi.typeof("struct instrument_access[]")
-        self.lanes = ffi.typeof("struct instrument_lanes[]")
-        self.places = ffi.typeof("struct instrument_place[]")
-        self.borrowed = ffi.typeof("struct instrument_borrowed[]")
-        self.changes = ffi.typeof("struct instrument_change[]")
-        self.registers = ffi.typeof("struct instrument_loop_register[]")
-
-
 class Translator:
     """Translates on demand and links what it has translated.
 
@@ -120,7 +106,6 @@ class Translator:
         native: NativeCode,
     ) -> None:
         self._ffi, self._lib, self._detail = ffi, lib, detail
-        self._types = _Types(ffi)
         self._wide_masks = wide_masks
         self._lanes_of = lanes_of
         self._native = native
@@ -182,9 +167,7 @@ class Translator:
 
     def _drop_stale(self) -> None:
         """Take note of the blocks whose original code has changed; it may come back."""
-        count = STALE
-        while count == STALE:
-            count = self._lib.instrument_take_stale(self._stale, STALE)
+        while count := self._lib.instrument_take_stale(self._stale, STALE):
             for number in self._stale[0:count]:
                 block = self.blocks[number]
                 if self._hosts.get(block.guest) == block.host:
@@ -217,7 +200,7 @@ class Translator:
         if not block.body:
             return self._unsupported(block, version, region, out)
         if is_self_loop(block) and not checked:
-            loop = counted_loop(block, self._masks_written(block), self._detail)
+            loop = counted_loop(block, _masks_written(block), self._detail)
             if loop is not None:
                 return self._emit_loop(block, loop, region, out, version)
         return self._emit_block(block, region, out, version)
@@ -230,7 +213,7 @@ class Translator:
         """
         while True:
             block = self._reader.block(guest)
-            code = code_of(block.body)
+            code = block.code
             if not code and block.readable:
                 code = self._cache.read(guest, LONGEST)
             if not code:
@@ -250,7 +233,9 @@ class Translator:
         out.add(b"\x0f\x0b" + bytes(6))
         end_check(self._at, block.address, number, out)
         host = self._cache.place(region, out.code)
-        self._register(block, out, size, Record(0), (), [], None, unsupported=block.bad, version=version)
+        self._register(
+            block, out, size, Record(0), [], None, unsupported=block.bad, code=version[1], version=version
+        )
         self._link(block.address, host, number)
         return host
 
@@ -260,17 +245,15 @@ class Translator:
         out: Output,
         size: int,
         record: Record,
-        body: Sequence[Decoded],
         places: list[int],
         loop: tuple[CountedLoop, dict[int, int]] | None,
         unsupported: str | None = None,
         masked: tuple[MaskedFlops, ...] = (),
         native: str | None = None,
+        code: bytes = b"",
         version: Version | None = None,
     ) -> None:
-        new, types = self._ffi.new, self._types
         host, guest = out.address, block.address
-        code = b"" if version is None else _code(block, body, version)
         changes: list[tuple[Any, ...]] = []
         registers: list[tuple[int, int]] = []
         described = {
@@ -307,8 +290,8 @@ class Translator:
                 "loop_registers": len(registers),
             }
         pairs = [
-            (place - host, decoded.instruction.ip - guest & 0xFFFFFFFF)
-            for place, decoded in zip(places, body, strict=True)
+            (place - host, instruction.ip - guest & 0xFFFFFFFF)
+            for place, instruction in zip(places, block.instructions, strict=True)
         ]
         if out.resume:
             pairs.append((out.resume - host, block.next_address - guest & 0xFFFFFFFF))
@@ -316,19 +299,11 @@ class Translator:
         borrowed = [
             (start - host, end - host, register, offset) for start, end, register, offset in out.borrowed
         ]
-        nothing = self._ffi.NULL
         first_access = self._accesses + 1
         self._accesses += len(record.accesses)
         # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
         number = self._lib.instrument_add_block(
-            new(types.block, described),
-            new(types.accesses, record.accesses) if record.accesses else nothing,
-            new(types.lanes, record.lanes) if record.lanes else nothing,
-            new(types.places, pairs) if pairs else nothing,
-            new(types.borrowed, borrowed) if borrowed else nothing,
-            new(types.changes, changes) if changes else nothing,
-            new(types.registers, registers) if registers else nothing,
-            code,
+            [described], record.accesses, record.lanes, pairs, borrowed, changes, registers, code
         )
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
@@ -337,7 +312,7 @@ class Translator:
                 block.address,
                 host,
                 size,
-                tuple(decoded.instruction for decoded in body),
+                tuple(block.instructions),
                 tuple(places),
                 masked,
                 unsupported,
@@ -348,28 +323,16 @@ class Translator:
             )
         )
 
-    def _masks_written(self, block: Block) -> dict[int, bool]:
-        """Return the opmask registers that the block changes."""
-        written: dict[int, bool] = {}
-        info = self._reader._info
-        for decoded in block.body:
-            for register in info.info(decoded.instruction).used_registers():
-                if Register.K0 <= register.register <= Register.K7 and register.access not in (
-                    OpAccess.READ,
-                    OpAccess.COND_READ,
-                ):
-                    written[register.register] = True
-        return written
-
     # ---- straight code ----
 
     def _emit_block(self, block: Block, region: Region, out: Output, version: Version) -> int:
         checked, writable = version[2:]
-        body, used = self._fitting(block, checked)
+        block, used = self._fitting(block, checked)
+        body = block.body
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
         )
-        record = Record(written=self._wants_record(body))
+        record = Record(written=self._wants_record(block))
         number = len(self.blocks)
         recording = (
             Recorder(
@@ -388,62 +351,68 @@ class Translator:
         spill = at.spill + 8 * scratch
         start = 0
         if checked:
-            begin_check(self._at, block.address, _code(block, body, version), out)
+            begin_check(self._at, block.address, block.code, out)
         if recording:
             start = out.borrow(scratch, spill)
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         else:
-            self._count(_up_to_store(body) if writable else body, number, scratch, out)
-        closed = block.closed and len(body) == len(block.body)
+            self._count(_up_to_store(block) if writable else block.instructions, number, scratch, out)
         host, code, copy = out.address, out.code, self._operands.copy
-        for position, decoded in enumerate(body):
+        last = len(body) - 1 if block.closed else -1
+        for position, (instruction, encoding) in enumerate(zip(block.instructions, body, strict=True)):
             late: list[tuple[int, int]] = []
-            if recording and (decoded.accesses or decoded.steps or decoded.op_mask):
-                late = recording.before(decoded, position, out, masked)
-            if closed and position == len(body) - 1:
+            if recording:
+                if encoding.accesses or encoding.op_mask:
+                    late = recording.before(instruction, encoding, position, out, masked)
+                if encoding.steps:
+                    recording.step(encoding.steps)
+            if position == last:
                 break
             places.append(host + len(code))
-            copy(decoded, out)
+            if encoding.movable:
+                code += encoding.code
+            else:
+                copy(instruction, encoding.used, out)
             if recording and late:
                 recording.after(late, out)
         if recording:
             out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
-        out.closed = closed
-        if closed:
+        out.closed = block.closed
+        if block.closed:
             places.append(out.here)
-            end_block(at, self._operands, body[-1], number, scratch, start, out)
+            end_block(at, self._operands, block, number, scratch, start, out)
         else:
             if recording:
                 out.give_back(start, scratch, spill)
-            leave_to(body[-1].instruction.next_ip, out)
-        return self._finish(block, body, region, out, record, places, None, tuple(masked), version)
+            leave_to(block.next_address, out)
+        return self._finish(block, region, out, record, places, None, tuple(masked), version)
 
-    def _wants_record(self, body: list[Decoded]) -> bool:
-        if self._detail != "flops" and any(decoded.accesses for decoded in body):
+    def _wants_record(self, block: Block) -> bool:
+        if self._detail != "flops" and any(encoding.accesses for encoding in block.body):
             return True
-        return any(decoded.op_mask and self._lanes_of(decoded.instruction) for decoded in body)
+        return any(
+            encoding.op_mask and self._lanes_of(instruction)
+            for instruction, encoding in zip(block.instructions, block.body, strict=True)
+        )
 
-    def _fitting(self, block: Block, checked: bool) -> tuple[list[Decoded], int]:
+    def _fitting(self, block: Block, checked: bool) -> tuple[Block, int]:
         """Return as many instructions as leave two registers free, and as a record has room for.
 
         A block that is checked ends with a store: it may be one into the code that follows.
         """
         used, words, count = 1 << RSP, 1, 0
-        for decoded in block.body:
-            wider = used | decoded.used
-            words += 1
-            for access in decoded.accesses:
-                words += 3 + extra_words(access)
+        for encoding in block.body:
+            wider = used | encoding.used
+            words += encoding.words
             if count and (wider.bit_count() > 14 or words > MAX_SLOTS):
                 break
             used = wider
             count += 1
-            if checked and _stores(decoded):
+            if checked and _stores(encoding):
                 break
-        body = block.body
-        return (body if count == len(body) else self._reader.cut(block, count)), used
+        return (block if count == len(block.body) else self._reader.cut(block, count)), used
 
-    def _count(self, unchanging: Sequence[Decoded], number: int, scratch: int, out: Output) -> None:
+    def _count(self, unchanging: Sequence[ix.Instruction], number: int, scratch: int, out: Output) -> None:
         """Add one to the block's counter; the block runs these instructions, but then perhaps others."""
         offset = self._at.counters + 8 * number
         if flags_dead_at_entry(unchanging):
@@ -471,9 +440,9 @@ class Translator:
         spill = at.spill + 8 * scratch
         masked: list[MaskedFlops] = []
         opmasks: dict[int, int] = {}
-        for position, decoded in enumerate(block.body):
-            governing = decoded.op_mask
-            lanes = self._lanes_of(decoded.instruction) if governing else 0
+        for position, encoding in enumerate(block.body):
+            governing = encoding.op_mask
+            lanes = self._lanes_of(block.instructions[position]) if governing else 0
             if lanes:
                 opmasks.setdefault(governing, 0)
                 masked.append(MaskedFlops(position, len(record.lanes)))
@@ -481,8 +450,7 @@ class Translator:
         for entry in loop.accesses:
             if entry.access.form == MASKED:
                 opmasks.setdefault(entry.access.mask, 0)
-        written = self._masks_written(block)
-        if any(written.get(mask) for mask in opmasks):
+        if not _masks_written(block).isdisjoint(opmasks):
             return self._emit_block(block, region, out, version)
         for mask in tuple(opmasks):
             opmasks[mask] = record.reserve(1)
@@ -498,10 +466,13 @@ class Translator:
         out.give_back(start, scratch, spill)
         head = out.here
         places = []
-        for decoded in block.body[:-1]:
+        last = block.instructions[-1]
+        for instruction, encoding in zip(block.instructions[:-1], block.body, strict=False):
             places.append(out.here)
-            self._operands.copy(decoded, out)
-        last = block.body[-1].instruction
+            if encoding.movable:
+                out.add(encoding.code)
+            else:
+                self._operands.copy(instruction, encoding.used, out)
         places.append(out.here)
         out.add(emit.conditional_jump(CONDITION[last.condition_code], head - out.here - 6))
         start = out.borrow(scratch, spill)
@@ -533,16 +504,13 @@ class Translator:
                     entry.position,
                 )
             )
-        return self._finish(
-            block, block.body, region, out, record, places, (loop, slots), tuple(masked), version
-        )
+        return self._finish(block, region, out, record, places, (loop, slots), tuple(masked), version)
 
     # ---- finishing ----
 
     def _finish(
         self,
         block: Block,
-        body: list[Decoded],
         region: Region,
         out: Output,
         record: Record,
@@ -565,7 +533,17 @@ class Translator:
         number = len(self.blocks)
         end_check(self._at, block.address, number, out)
         self._cache.place(region, out.code)
-        self._register(block, out, len(out.code), record, body, places, loop, masked=masked, version=version)
+        self._register(
+            block,
+            out,
+            len(out.code),
+            record,
+            places,
+            loop,
+            masked=masked,
+            code=block.code,
+            version=version,
+        )
         self._link(block.address, host, number)
         return host
 
@@ -598,21 +576,21 @@ class Translator:
         code += emit.jump_gs(at.after_native if native.changes_process else at.dispatch)
         host = self._cache.place(self._cache.region(guest), code)
         number = len(self.blocks)
-        self._register(Block(guest), Output(host), len(code), Record(0), (), [], None, native=native.name)
+        self._register(Block(guest), Output(host), len(code), Record(0), [], None, native=native.name)
         self._link(guest, host, number)
         return host
 
 
-def _stores(decoded: Decoded) -> bool:
-    return any(access.kind in (STORE, NON_TEMPORAL, UPDATE) for access in decoded.accesses)
+def _masks_written(block: Block) -> frozenset[int]:
+    """Return the opmask registers that a block changes."""
+    return frozenset().union(*[encoding.masks_written for encoding in block.body])
 
 
-def _up_to_store(body: Sequence[Decoded]) -> Sequence[Decoded]:
+def _stores(encoding: Encoding) -> bool:
+    return any(access.kind in (STORE, NON_TEMPORAL, UPDATE) for access in encoding.accesses)
+
+
+def _up_to_store(block: Block) -> Sequence[ix.Instruction]:
     """Return what runs in any case: a store may change the instructions after it."""
-    stores = (number for number, decoded in enumerate(body, 1) if _stores(decoded))
-    return body[: next(stores, len(body))]
-
-
-def _code(block: Block, body: Sequence[Decoded], version: Version) -> bytes:
-    """Return the code of as many instructions as became part of a translation."""
-    return version[1] if len(body) == len(block.body) else code_of(body)
+    stores = (number for number, encoding in enumerate(block.body, 1) if _stores(encoding))
+    return block.instructions[: next(stores, len(block.body))]

@@ -26,7 +26,7 @@ def test_what_a_block_was_cut_off_begins_the_next_one_and_is_not_decoded_again()
     block = reader.block(START)
     first = reader.cut(block, 25)
     rest = reader.block(START + 25)
-    assert [decoded.instruction.ip for decoded in first] == list(range(START, START + 25))
+    assert [instruction.ip for instruction in first.instructions] == list(range(START, START + 25))
     assert all(one is other for one, other in zip(rest.body, block.body[25:], strict=True))
     assert (rest.address, rest.closed, rest.next_address) == (START + 25, True, START + 41)
 
@@ -38,4 +38,4 @@ def test_what_a_block_was_cut_off_is_decoded_again_if_it_has_changed_or_the_next
     code.bytes[30] = 0x51
     assert reader.block(START + 25).body[5].code == b"\x51"
     reader.cut(reader.block(START), 25)
-    assert reader.block(START + 26).body[0].instruction.ip == START + 26
+    assert reader.block(START + 26).instructions[0].ip == START + 26
