@@ -169,6 +169,8 @@ class Block:
     instructions: list[ix.Instruction] = field(default_factory=list)
     body: list[Encoding] = field(default_factory=list)
     """What is known of each instruction."""
+    offsets: list[int] = field(default_factory=list)
+    """Of each instruction, from the start of the block."""
     closed: bool = False
     bad: str | None = None
     """Why decoding stopped, where it did."""
@@ -195,13 +197,17 @@ class Reader:
     def cut(self, block: Block, count: int) -> Block:
         """Return a block of a block's first ``count`` instructions; the others are kept for the one they
         begin."""
-        start = block.instructions[count].ip
-        size = start - block.address
-        instructions, body = block.instructions, block.body
+        size = block.offsets[count]
+        instructions, body, offsets = block.instructions, block.body, block.offsets
         self._rest = replace(
-            block, address=start, code=block.code[size:], instructions=instructions[count:], body=body[count:]
+            block,
+            address=block.address + size,
+            code=block.code[size:],
+            instructions=instructions[count:],
+            body=body[count:],
+            offsets=[offset - size for offset in offsets[count:]],
         )
-        return Block(block.address, block.code[:size], instructions[:count], body[:count])
+        return Block(block.address, block.code[:size], instructions[:count], body[:count], offsets[:count])
 
     def block(self, address: int) -> Block:
         """Return the block that starts at ``address``."""
@@ -211,8 +217,9 @@ class Reader:
             if self._read(address, len(rest.code)) == rest.code:  # type: ignore[operator]
                 return rest
         block = Block(address)
-        instructions, body, known_by_code = block.instructions, block.body, self._known
-        code, at = self._code(address), 0
+        instructions, body, offsets = block.instructions, block.body, block.offsets
+        known_by_code = self._known
+        code, at, read_at = self._code(address), 0, 0
         decoder = ix.Decoder(64, code, ip=address)
         while True:
             instruction = decoder.decode()
@@ -220,26 +227,28 @@ class Reader:
             known = known_by_code.get(code[at:end])
             if known is None:
                 if instruction.is_invalid:
-                    block.code += code[:at]
-                    ip = block.next_address
-                    if not at:
-                        block.bad = self._why(ip, code)
+                    ip = address + at
+                    if at == read_at:
+                        block.code = code[:at]
+                        block.bad = self._why(ip, code[at:])
                         block.readable = decoder.last_error != ix.DecoderError.NO_MORE_BYTES
                         return block
-                    code, at = self._code(ip), 0  # perhaps only the window ended
-                    decoder = ix.Decoder(64, code, ip=ip)
+                    more = self._code(ip)  # perhaps only the window ended
+                    code, read_at = code[:at] + more, at
+                    decoder = ix.Decoder(64, more, ip=ip)
                     continue
                 refused = _refused(instruction)
                 if refused:
-                    block.code += code[:at]
+                    block.code = code[:at]
                     block.bad = f"{instruction:g} at {block.next_address:#x}, which {refused}"
                     return block
                 known = self._learn(instruction, code[at:end])
             instructions.append(instruction)
             body.append(known)
+            offsets.append(at)
             at = end
             if known.ends or len(body) >= MAX_INSTRUCTIONS:
-                block.code += code[:at]
+                block.code = code[:at]
                 block.closed = known.ends
                 return block
 

@@ -62,7 +62,7 @@ class TranslatedBlock:
     size: int
     instructions: tuple[ix.Instruction, ...]
     places: tuple[int, ...]
-    """Host address of each instruction."""
+    """Offsets from ``host`` and ``guest`` where each instruction begins, in turns."""
     masked: tuple[MaskedFlops, ...]
     unsupported: str | None = None
     native: str | None = None
@@ -151,7 +151,8 @@ class Translator:
         to."""
         for block in self.blocks:
             if block.host <= host < block.host + block.size:
-                position = max((i for i, place in enumerate(block.places) if place <= host), default=0)
+                offset = host - block.host
+                position = max((i for i, place in enumerate(block.places[::2]) if place <= offset), default=0)
                 return block, block.instructions[position].ip if block.instructions else block.guest
         return None
 
@@ -267,7 +268,7 @@ class Translator:
             "guest_bytes": len(code),
             "checked": bool(version and version[2]),
             "first_access": self._accesses + 1,
-            "instructions": len(places),
+            "instructions": len(block.instructions),
             "closed": out.closed,
             "borrowed": len(out.borrowed),
         }
@@ -289,13 +290,8 @@ class Translator:
                 "changes": len(changes),
                 "loop_registers": len(registers),
             }
-        pairs = [
-            (place - host, instruction.ip - guest & 0xFFFFFFFF)
-            for place, instruction in zip(places, block.instructions, strict=True)
-        ]
-        if out.resume:
-            pairs.append((out.resume - host, block.next_address - guest & 0xFFFFFFFF))
-        described["places"] = len(pairs)
+        resume = [out.resume - host, len(block.code)] if out.resume else []
+        described["places"] = (len(places) + len(resume)) // 2
         borrowed = [
             (start - host, end - host, register, offset) for start, end, register, offset in out.borrowed
         ]
@@ -303,7 +299,7 @@ class Translator:
         self._accesses += len(record.accesses)
         # The tuples have the order of the structs' members; cffi copies them much faster than one by one.
         number = self._lib.instrument_add_block(
-            [described], record.accesses, record.lanes, pairs, borrowed, changes, registers, code
+            [described], record.accesses, record.lanes, places + resume, borrowed, changes, registers, code
         )
         if number != len(self.blocks):
             raise CounteroofError(f"the engine's table of blocks is full ({number})")
@@ -328,7 +324,6 @@ class Translator:
     def _emit_block(self, block: Block, region: Region, out: Output, version: Version) -> int:
         checked, writable = version[2:]
         block, used = self._fitting(block, checked)
-        body = block.body
         scratch = next(
             number for number in (15, 14, 13, 12, 11, 10, 9, 8, 3, 5, 6, 7, 2, 1, 0) if not used >> number & 1
         )
@@ -357,9 +352,10 @@ class Translator:
             out.add(emit.load_gs(scratch, at.buffer) + emit.store_immediate(scratch, 0, number))
         else:
             self._count(_up_to_store(block) if writable else block.instructions, number, scratch, out)
-        host, code, copy = out.address, out.code, self._operands.copy
-        last = len(body) - 1 if block.closed else -1
-        for position, (instruction, encoding) in enumerate(zip(block.instructions, body, strict=True)):
+        code, copy = out.code, self._operands.copy
+        last = len(block.body) - 1 if block.closed else -1
+        parts = zip(block.instructions, block.body, block.offsets, strict=True)
+        for position, (instruction, encoding, offset) in enumerate(parts):
             late: list[tuple[int, int]] = []
             if recording:
                 if encoding.accesses or encoding.op_mask:
@@ -368,7 +364,7 @@ class Translator:
                     recording.step(encoding.steps)
             if position == last:
                 break
-            places.append(host + len(code))
+            places += (len(code), offset)
             if encoding.movable:
                 code += encoding.code
             else:
@@ -379,7 +375,7 @@ class Translator:
             out.add(emit.add_constant(scratch, 8 * record.slots) + emit.store_gs(at.buffer, scratch))
         out.closed = block.closed
         if block.closed:
-            places.append(out.here)
+            places += (len(code), block.offsets[-1])
             end_block(at, self._operands, block, number, scratch, start, out)
         else:
             if recording:
@@ -465,15 +461,17 @@ class Translator:
             out.add(emit.store(scratch, 8 * slot, register))
         out.give_back(start, scratch, spill)
         head = out.here
-        places = []
-        last = block.instructions[-1]
-        for instruction, encoding in zip(block.instructions[:-1], block.body, strict=False):
-            places.append(out.here)
+        places: list[int] = []
+        for instruction, encoding, offset in zip(
+            block.instructions[:-1], block.body, block.offsets, strict=False
+        ):
+            places += (len(out.code), offset)
             if encoding.movable:
                 out.add(encoding.code)
             else:
                 self._operands.copy(instruction, encoding.used, out)
-        places.append(out.here)
+        last = block.instructions[-1]
+        places += (len(out.code), block.offsets[-1])
         out.add(emit.conditional_jump(CONDITION[last.condition_code], head - out.here - 6))
         start = out.borrow(scratch, spill)
         out.add(emit.load_gs(scratch, at.buffer))

@@ -146,7 +146,7 @@ void instrument_patch(uint64_t site, int32_t relative) {
 /* ---- blocks ---- */
 
 int64_t instrument_add_block(const struct instrument_block *info, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_lanes *lanes, const uint32_t *places,
                              const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
                              const struct instrument_loop_register *loop_registers, const uint8_t *code) {
     uint64_t id = block_total;
@@ -162,7 +162,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     b->first_lane_group = (uint32_t)lane_group_total;
     if (lane_group_total + info->lane_groups > LANE_LIMIT) return -5;
     lane_group_total += info->lane_groups;
-    b->places = malloc(info->places * sizeof *places + 1);
+    b->places = malloc(info->places * sizeof *b->places + 1);
     b->borrowed = malloc(info->borrowed * sizeof *borrowed + 1);
     b->changes = malloc(info->changes * sizeof *changes + 1);
     b->loop_registers = malloc(info->loop_registers * sizeof *loop_registers + 1);
@@ -172,7 +172,7 @@ int64_t instrument_add_block(const struct instrument_block *info, const struct i
     memcpy(b->code, code, info->guest_bytes);
     memcpy(b->changes, changes, info->changes * sizeof *changes);
     memcpy(b->loop_registers, loop_registers, info->loop_registers * sizeof *loop_registers);
-    memcpy(b->places, places, info->places * sizeof *places);
+    memcpy(b->places, places, info->places * sizeof *b->places);
     memcpy(b->borrowed, borrowed, info->borrowed * sizeof *borrowed);
     memcpy(b->accesses, accesses, info->accesses * sizeof *accesses);
     memcpy(b->lanes, lanes, info->lane_groups * sizeof *lanes);

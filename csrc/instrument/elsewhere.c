@@ -15,7 +15,7 @@ uint64_t instrument_read_code(uint64_t address, uint8_t *out, uint64_t bytes) { 
 void instrument_write(uint64_t address, const uint8_t *code, uint64_t bytes) { (void)address; (void)code; (void)bytes; }
 void instrument_patch(uint64_t site, int32_t relative) { (void)site; (void)relative; }
 int64_t instrument_add_block(const struct instrument_block *block, const struct instrument_access *accesses,
-                             const struct instrument_lanes *lanes, const struct instrument_place *places,
+                             const struct instrument_lanes *lanes, const uint32_t *places,
                              const struct instrument_borrowed *borrowed, const struct instrument_change *changes,
                              const struct instrument_loop_register *loop_registers, const uint8_t *code) {
     (void)block; (void)accesses; (void)lanes; (void)places; (void)borrowed; (void)changes; (void)loop_registers; (void)code;
