@@ -61,9 +61,10 @@ class Output:
 
     def jump_place(self, opcode: bytes) -> int:
         """Emit a jump with an aligned displacement still to be set; return the displacement's address."""
-        self.code += emit.NOPS[-(self.here + len(opcode)) % 4]
-        self.code += opcode + b"\0\0\0\0"
-        return self.here - 4
+        place = self.here + len(opcode)
+        padding = -place % 4
+        self.code += emit.NOPS[padding] + opcode + b"\0\0\0\0"
+        return place + padding
 
     def set_displacement(self, place: int, target: int) -> None:
         offset = place - self.address

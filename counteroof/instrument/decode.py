@@ -299,7 +299,9 @@ class Reader:
             elif Register.K0 <= name <= Register.K7 and register.access in WRITES:
                 masks |= {name}
         accesses = tuple(self._accesses(instruction, info))
-        words = 1 + sum([3 + _extra_words(access) for access in accesses])
+        words = 1
+        for access in accesses:
+            words += 3 + _extra_words(access)
         steps = tuple(_steps(instruction, written)) if written else ()
         return Encoding(code, used, accesses, steps, instruction.op_mask, masks, words, movable, ends)
 

@@ -50,9 +50,8 @@ def store_gs_low(offset: int, register: int) -> bytes:
 def store_gs_address(offset: int, value: int) -> bytes:
     """``mov qword gs:[offset], value`` for any 64-bit value, in two halves."""
     low, high = value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
-    return pack("<4siI", b"\x65\xc7\x04\x25", offset, low) + pack(
-        "<4siI", b"\x65\xc7\x04\x25", offset + 4, high
-    )
+    opcode = b"\x65\xc7\x04\x25"
+    return pack("<4siI4siI", opcode, offset, low, opcode, offset + 4, high)
 
 
 def store_gs_half(offset: int, value: int) -> bytes:
@@ -105,7 +104,12 @@ def store(base: int, displacement: int, register: int) -> bytes:
 def store_immediate(base: int, displacement: int, value: int) -> bytes:
     """``mov qword [base + displacement], value`` (sign-extended 32 bits); the fault handler knows this
     form."""
-    return bytes((0x48 | base >> 3, 0xC7)) + _memory(0, base, displacement) + pack("<i", value)
+    return _store_immediate(base, displacement) + pack("<i", value)
+
+
+@_kept
+def _store_immediate(base: int, displacement: int) -> bytes:
+    return bytes((0x48 | base >> 3, 0xC7)) + _memory(0, base, displacement)
 
 
 @_kept

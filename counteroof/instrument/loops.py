@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
-from iced_x86 import FlowControl
-
 from .decode import MASKED, PLAIN, Access, Block
 
 Sum = tuple[int, tuple[tuple[int, int], ...]]
@@ -66,18 +64,18 @@ def is_self_loop(block: Block) -> bool:
     if not block.closed:
         return False
     last = block.instructions[-1]
-    return (
-        last.flow_control == FlowControl.CONDITIONAL_BRANCH
-        and bool(last.is_jcc_short_or_near)
-        and last.near_branch_target == block.address
-    )
+    return last.near_branch_target == block.address and bool(last.is_jcc_short_or_near)
 
 
 def _scaled(value: Sum, factor: int) -> Sum:
+    if factor == 1:
+        return value
     return value[0] * factor, tuple((register, coefficient * factor) for register, coefficient in value[1])
 
 
 def _added(a: Sum, b: Sum) -> Sum:
+    if not a[1] or not b[1]:
+        return a[0] + b[0], a[1] or b[1]
     terms = dict(a[1])
     for register, coefficient in b[1]:
         terms[register] = terms.get(register, 0) + coefficient
