@@ -131,6 +131,8 @@ _MNEMONICS: dict[int, str] = {
     value: name for name, value in vars(Mnemonic).items() if name.isupper() and isinstance(value, int)
 }
 
+_NAMES = frozenset(_MNEMONICS.values())
+
 # the last letters of a mnemonic: precision, bits of an element (0: scalar)
 _SUFFIXES = {
     "PS": ("f32", 32),
@@ -180,9 +182,8 @@ def _reasons(entries: list[dict[str, str]]) -> Mapping[str, str]:
 
 def _names(text: str) -> list[str]:
     """Return the mnemonics of a table cell: words, each with its {a,b} spelled out."""
-    known = set(_MNEMONICS.values())
     names = [name for word in text.split() for name in _spell_out(word)]
-    if strangers := [name for name in names if name not in known]:
+    if strangers := [name for name in names if name not in _NAMES]:
         raise ValueError(f"{TABLE.name}: no such mnemonic: {', '.join(strangers)}")
     return names
 
