@@ -142,12 +142,19 @@ static struct state *take_slot(void) {
     return s;
 }
 
+/* What a slot's last thread recorded is relative to that one's bases: the consumers are to have had it. */
+static void wait_for_chunks(struct state *s) {
+    for (unsigned i = 0; i < CHUNKS && !instrument_in_child(); i++)
+        while (__atomic_load_n(&s->chunks[i].full, __ATOMIC_SEQ_CST)) instrument_futex_wait(&s->chunks[i].full, 1);
+}
+
 /* The state of this thread, made on first use, with the GS base pointing at it. */
 struct state *instrument_take_thread(void) {
     if (!owner) owner = getpid();
     if (!mine) {
         struct state *s = take_slot();
         if (!s) return NULL;
+        wait_for_chunks(s);
         s->stack = (uint64_t)s->stack_bottom + STACK_BYTES;
         s->native_top = s->native_bottom;
         s->entry_top = s->entry_bottom;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from counteroof.instrument.engine import Engine
@@ -230,6 +231,60 @@ def test_addresses_recorded_are_those_of_the_moment(tmp_path: Path) -> None:
         spans = range(data, data + 4096), range(other, other + 4096)
         found = [address for address in touched if address in spans[0] or address in spans[1]]
         assert found == [(other if i % 2 else data) + 8 * i for i in range(50)]
+        return Ran(1)
+
+    assert in_process(run) == Ran(1)
+
+
+def test_what_an_ended_thread_recorded_is_relative_to_its_own_base(tmp_path: Path) -> None:
+    """The next thread takes its place while the consumer is busy with a string instruction."""
+    code = """
+    static char stacks[2][1 << 20] __attribute__((aligned(4096)));
+    static char bytes[20000000];
+    static unsigned long bases[2];
+    static __attribute__((noinline)) unsigned long base(void) {
+        unsigned long value;
+        __asm__ volatile("mov %%fs:0, %0" : "=r"(value));
+        return value;
+    }
+    static void *begin(void *to) {
+        void *at = bytes;
+        unsigned long count = to == bases ? sizeof bytes : 1;
+        __asm__ volatile("rep stosb" : "+D"(at), "+c"(count) : "a"(0) : "memory");
+        for (int i = 0; i < 40000; i++) *(unsigned long *)to = base();
+        return NULL;
+    }
+    unsigned long run(void) {
+        for (int i = 0; i < 2; i++) {
+            pthread_attr_t own;
+            pthread_t thread;
+            pthread_attr_init(&own);
+            pthread_attr_setstack(&own, stacks[i], sizeof stacks[i]); /* of two bases */
+            pthread_create(&thread, &own, begin, &bases[i]);
+            pthread_join(thread, NULL);
+        }
+        return 0;
+    }
+    unsigned long base_of(unsigned long i) { return bases[i]; }
+    """
+    path = shared(tmp_path, HEAD + code)
+
+    def run() -> Ran:
+        library = ctypes.CDLL(str(path))
+        library.base_of.restype = ctypes.c_ulong
+        room = ffi.new("struct instrument_touch[]", 21_000_000)
+        with Engine("bytes") as engine:
+            engine.drain()
+            lib.instrument_trace(room, len(room))
+            engine.call(address_of(library, "run"), call_frame([]))
+            engine.drain()
+            used = lib.instrument_traced()
+            assert used < len(room)
+            addresses = np.frombuffer(ffi.buffer(room), np.dtype("u8,u4,u4"))["f0"][:used]
+            lib.instrument_trace(ffi.NULL, 0)
+        first, second = library.base_of(0), library.base_of(1)
+        assert first != second
+        assert [np.count_nonzero(addresses == base) for base in (first, second)] == [40_000, 40_000]
         return Ran(1)
 
     assert in_process(run) == Ran(1)
