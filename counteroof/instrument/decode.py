@@ -387,7 +387,6 @@ def _extra_words(access: Access) -> int:
 
 
 def _signed(displacement: int) -> int:
-    displacement &= 0xFFFFFFFFFFFFFFFF
     return displacement - (1 << 64) if displacement >= 1 << 63 else displacement
 
 

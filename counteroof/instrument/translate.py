@@ -384,12 +384,11 @@ class Translator:
         return self._finish(block, region, out, record, places, None, tuple(masked), version)
 
     def _wants_record(self, block: Block) -> bool:
-        if self._detail != "flops" and any(encoding.accesses for encoding in block.body):
-            return True
-        return any(
-            encoding.op_mask and self._lanes_of(instruction)
-            for instruction, encoding in zip(block.instructions, block.body, strict=True)
-        )
+        addresses = self._detail != "flops"
+        for instruction, encoding in zip(block.instructions, block.body, strict=True):
+            if (addresses and encoding.accesses) or (encoding.op_mask and self._lanes_of(instruction)):
+                return True
+        return False
 
     def _fitting(self, block: Block, checked: bool) -> tuple[Block, int]:
         """Return as many instructions as leave two registers free, and as a record has room for.
