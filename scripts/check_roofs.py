@@ -15,11 +15,11 @@ judged together. Misses come first. Exit status 1 if there are any:
 Where they should be is told by what their lines wait for, each part at the pace that ``counteroof machine``
 has measured. Streams have one part: all bytes, at the roof of their own mix of loads and stores, on pages
 like theirs, measured around the kernel. A column of lines that lie two apart comes at the pace of strided
-loads. A table that an index leads into, and a column whose lines L2 cannot keep apart, come at that of
-scattered loads, from memory and from L3; other bytes are streams. A column in many pages has each of its
-addresses translated, at the pace of a walk over as many, and where rows are of a power of two, its lines come
-into one set of L1. Parts may overlap: the time must not be less than the longest of them, nor more than all
-one after the other.
+loads, which are measured four apart: on small pages it may be faster than that. A table that an index leads
+into, and a column whose lines L2 cannot keep apart, come at that of scattered loads, from memory and from
+L3; other bytes are streams. A column in many pages has each of its addresses translated, at the pace of a
+walk over as many, and where rows are of a power of two, its lines come into one set of L1. Parts may
+overlap: the time must not be less than the longest of them, nor more than all one after the other.
 
 A streaming kernel's median call is held against the median of its roof's samples. The highest is no measure
 of what a call should reach: a sample goes over a few tens of MiB and a call over all of its arrays, some of
@@ -34,6 +34,7 @@ from memory, from L3 and through translations at once may take twice its time be
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -46,6 +47,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from counteroof import results as results_file
 from counteroof.commands import DONE, FAILED
+from counteroof.errors import CounteroofError
 from counteroof.results import KernelResult, Results
 from counteroof.roofline import dram_ceilings
 
@@ -268,9 +270,16 @@ def run_all(folder: Path) -> list[Results]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    paths = [Path(text) for text in arguments]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="*", type=Path, help="results files or folders of runs")
+    paths = parser.parse_args(arguments).results
     if paths:
-        found = [results_file.load(path / "results.json" if path.is_dir() else path) for path in paths]
+        try:
+            found = [results_file.load(path / "results.json" if path.is_dir() else path) for path in paths]
+        except CounteroofError as error:
+            parser.error(str(error))
     else:
         with tempfile.TemporaryDirectory(prefix="roofs-") as folder:
             found = run_all(Path(folder))

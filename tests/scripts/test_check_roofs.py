@@ -242,3 +242,10 @@ def test_a_waiting_kernel_cannot_be_judged_by_what_was_not_measured() -> None:
     line = judged_by(waiting("gather", 1.0), PACES[:1])
     assert line.miss == "'counteroof machine' has not measured DRAM scattered"
     assert judged(at(5.0, "gather")).miss == "no bytes of arrays"
+
+
+def test_a_file_that_is_none_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        script.main([str(tmp_path / "absent.json")])
+    assert ended.value.code == 2
+    assert "absent.json cannot be read" in capsys.readouterr().err
