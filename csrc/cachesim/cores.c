@@ -109,11 +109,6 @@ int cs_core(struct cachesim *sim, uint32_t core)
     return 0;
 }
 
-static uint32_t may_have(const struct cachesim *sim, uint32_t line, uint32_t core)
-{
-    return cs_page_of(sim, line)->askers >> (core < 31 ? core : 31) & 1;
-}
-
 static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uint32_t line)
 {
     const struct cs_level *level = &sim->level[k];
@@ -126,8 +121,9 @@ static uint32_t *find(const struct cachesim *sim, uint32_t core, uint32_t k, uin
 
 int cs_held_elsewhere(const struct cachesim *sim, uint32_t line)
 {
+    const struct cs_page *page = cs_page_of(sim, line);
     for (uint32_t core = 0; core < sim->cores; core++)
-        if (core != sim->core && may_have(sim, line, core))
+        if (core != sim->core && cs_asked_by(page, core))
             for (uint32_t k = 0; k < sim->private_levels; k++)
                 if (find(sim, core, k, line))
                     return 1;
@@ -193,10 +189,11 @@ static void note_move(struct cachesim *sim, uint32_t line)
  */
 void cs_snoop(struct cachesim *sim, uint32_t line, uint32_t store)
 {
+    const struct cs_page *page = cs_page_of(sim, line);
     uint32_t tag = 0;
     int moved = 0;
     for (uint32_t core = 0; core < sim->cores; core++) {
-        if (core == sim->core || !may_have(sim, line, core))
+        if (core == sim->core || !cs_asked_by(page, core))
             continue;
         uint32_t found = 0;
         for (uint32_t k = 0; k < sim->private_levels; k++) {

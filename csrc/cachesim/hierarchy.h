@@ -34,10 +34,15 @@
 #define PAGE_LINE_BITS (CS_PAGE_BITS - LINE_BITS)
 #define IN_PAGE(line) ((uint32_t)(line) & ((1u << PAGE_LINE_BITS) - 1))
 
-/* Where a line stands in tables by chunk. */
+/* As cs_place and cs_line_of, with what the shape fixes as a constant. */
 static INLINE size_t place_of(const struct cachesim *sim, uint32_t line)
 {
     return (size_t)line << (LINE_BITS - 6) >> sim->part_bits;
+}
+
+static INLINE struct cs_line *line_of(const struct cachesim *sim, uint32_t line)
+{
+    return &sim->lines[place_of(sim, line)];
 }
 
 /* The set of a line in a level. */
@@ -128,9 +133,10 @@ static INLINE uint32_t remove_above_here(struct cachesim *sim, uint32_t k, uint3
 /* The same of all cores that may have it: level k is shared, the private ones lie above. */
 static NOINLINE uint32_t remove_above_everywhere(struct cachesim *sim, uint32_t k, uint32_t line)
 {
+    const struct cs_page *page = cs_page_of(sim, line);
     uint32_t dirty = 0, at_work = sim->core;
     for (uint32_t core = 0; core < sim->cores; core++)
-        if (cs_page_of(sim, line)->askers >> (core < 31 ? core : 31) & 1) {
+        if (cs_asked_by(page, core)) {
             cs_core(sim, core);
             dirty |= remove_above_here(sim, k, line);
         }
@@ -163,7 +169,7 @@ static INLINE void put_4(struct cachesim *sim, uint32_t tag)
 
 static INLINE uint32_t fetch_4(struct cachesim *sim, uint32_t line, uint32_t store)
 {
-    cs_memory_read(sim, &sim->lines[place_of(sim, line)], line, store, 0);
+    cs_memory_read(sim, line_of(sim, line), line, store, 0);
     return 0;
 }
 
@@ -245,7 +251,7 @@ static NOINLINE int tracks(struct cachesim *sim, uint32_t line)
         if (sim->level[k].duellers)
             cs_duel_missed(&sim->level[k], tags_of(sim, k, line));
     }
-    cs_evade_open(sim, line, cs_recency_ask(sim, &sim->lines[place_of(sim, line)]));
+    cs_evade_open(sim, line, cs_recency_ask(sim, line_of(sim, line)));
     return 1;
 }
 

@@ -103,11 +103,7 @@ struct cs_frame {
     uint32_t last_set; /* that line's set in the last level */
 };
 
-/* The traffic of an array, of all else (-1) or of page tables (-2); distinct lines are not counted here but line by line. */
-struct cs_traffic {
-    struct cachesim_traffic count;
-    int32_t array;
-};
+/* Beside the numbers of arrays: page tables, all else, and all there is. */
 #define CS_TABLES (-2)
 #define CS_NO_ARRAY (-1)
 #define CS_FIRST_ARRAY 2u
@@ -236,7 +232,8 @@ struct cachesim {
     struct cs_array *arrays;
     uint32_t array_count, array_room;
     struct cs_placed *placed; /* in the order given */
-    struct cs_traffic **traffic; /* [array_count + 2]: of page tables, of no array, of each array; see cs_traffic_of */
+    /* [array_count + CS_FIRST_ARRAY], see cs_traffic_of; distinct lines are not counted here but line by line */
+    struct cachesim_traffic *traffic;
 
     struct cs_waiting waiting;
 
@@ -491,6 +488,12 @@ static inline struct cs_page *cs_page_of(const struct cachesim *sim, uint32_t li
     return &sim->pages[(line & CS_LINE) >> sim->page_line_bits];
 }
 
+/* Whether a core has asked for a line of a page, or may have. */
+static inline uint32_t cs_asked_by(const struct cs_page *page, uint32_t core)
+{
+    return page->askers >> (core < 31 ? core : 31) & 1;
+}
+
 /* The core at work asks for a line; as long as it is the only one, see cs_core, nobody is told. */
 static inline void cs_name_core(struct cachesim *sim, uint32_t line)
 {
@@ -539,12 +542,12 @@ static inline uint32_t cs_set(const struct cs_level *level, uint32_t physical)
 /* By number of an array, CS_NO_ARRAY or CS_TABLES. */
 static inline struct cachesim_traffic *cs_traffic_of(const struct cachesim *sim, int32_t array)
 {
-    return &sim->traffic[array - CS_TABLES]->count;
+    return &sim->traffic[array - CS_TABLES];
 }
 
 static inline struct cachesim_traffic *cs_traffic(const struct cachesim *sim, const struct cs_line *known)
 {
-    return &sim->traffic[known->state >> CS_OWNER_BITS]->count;
+    return &sim->traffic[known->state >> CS_OWNER_BITS];
 }
 
 /* The last level is asked for a line; returns whether a fully associative cache of the same size has it. */
@@ -596,7 +599,7 @@ static inline void cs_memory_write(struct cachesim *sim, uint32_t line)
 {
     struct cs_page *page = cs_page_of(sim, line);
     uint32_t owner = __builtin_expect(page->owner == CS_SEVERAL, 0) ? cs_line_of(sim, line)->state >> CS_OWNER_BITS : page->owner;
-    sim->traffic[owner]->count.write_lines++;
+    sim->traffic[owner].write_lines++;
     page->written |= UINT64_C(1) << cs_in_page(sim, line);
     if (__builtin_expect(sim->origins != NULL, 0))
         cs_origin_written(sim, line);

@@ -76,12 +76,12 @@ static INLINE uint32_t HERE(fetch)(struct cachesim *sim, uint32_t line, uint32_t
 {
     struct cs_level *level = &sim->level[K];
     if (LEVELS <= K) { /* one level alone */
-        struct cs_line *alone = &sim->lines[place_of(sim, line)];
+        struct cs_line *alone = line_of(sim, line);
         from_memory(sim, alone, line, store, cs_recency_ask(sim, alone));
         return 0;
     }
     uint32_t *tags = tags_of(sim, K, line);
-    struct cs_line *known = &sim->lines[place_of(sim, line)];
+    struct cs_line *known = line_of(sim, line);
     uint32_t kept = LEVELS == K + 1 ? cs_recency_ask(sim, known) : 0;
     int way = set_find(tags, BLOCKS(K), line);
     if (way >= 0) {

@@ -72,14 +72,6 @@ static int room_for(struct cachesim *sim, uint64_t need)
     return 0;
 }
 
-static struct cs_traffic *traffic_new(int32_t array)
-{
-    struct cs_traffic *traffic = calloc(1, sizeof *traffic);
-    if (traffic)
-        traffic->array = array;
-    return traffic;
-}
-
 int32_t cs_array_of(const struct cachesim *sim, uint64_t start, uint64_t end)
 {
     for (uint32_t i = 0; i < sim->array_count; i++)
@@ -115,10 +107,7 @@ int cs_pages_init(struct cachesim *sim, uint64_t seed)
     scramble_init(&sim->huge, CS_HUGE_BITS, &seed);
     sim->directory = calloc((size_t)1 << CS_DIRECTORY_BITS, sizeof *sim->directory);
     sim->traffic = calloc(CS_FIRST_ARRAY, sizeof *sim->traffic);
-    for (int32_t array = CS_TABLES; array < 0; array++)
-        if (!sim->traffic || !(sim->traffic[array - CS_TABLES] = traffic_new(array)))
-            return -1;
-    if (!sim->directory || room_for(sim, 2) || cs_cores_init(sim))
+    if (!sim->directory || !sim->traffic || room_for(sim, 2) || cs_cores_init(sim))
         return -1;
     sim->frames[1].line = cs_scramble(&sim->small, 1) << sim->page_line_bits;
     set_owner(sim, 1, 0);
@@ -146,8 +135,6 @@ void cs_pages_free(struct cachesim *sim)
     }
     free(sim->directory);
     free(sim->arrays);
-    for (uint32_t i = 0; sim->traffic && i < CS_FIRST_ARRAY + sim->array_count; i++)
-        free(sim->traffic[i]);
     free(sim->traffic);
 }
 
@@ -263,7 +250,7 @@ static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint3
         if (!arrays)
             return -1;
         sim->arrays = arrays;
-        struct cs_traffic **traffic = realloc(sim->traffic, (CS_FIRST_ARRAY + room) * sizeof *traffic);
+        struct cachesim_traffic *traffic = realloc(sim->traffic, (CS_FIRST_ARRAY + room) * sizeof *traffic);
         if (!traffic)
             return -1;
         sim->traffic = traffic;
@@ -288,16 +275,13 @@ static int add_array(struct cachesim *sim, uint64_t start, uint64_t bytes, uint3
     array.label = sim->labels;
     array.frame = sim->array_frames;
     array.huge_frame = sim->huge_frames;
-    struct cs_traffic *traffic = traffic_new((int32_t)sim->array_count);
-    if (!traffic || room_for(sim, sim->labels + array.page_count)) {
-        free(traffic);
+    if (room_for(sim, sim->labels + array.page_count))
         return -1;
-    }
     sim->labels += (uint32_t)array.page_count;
     sim->array_frames += (uint32_t)array.page_count;
     sim->huge_frames += (uint32_t)huge_pages_in_array;
     sim->arrays[sim->array_count] = array;
-    sim->traffic[CS_FIRST_ARRAY + sim->array_count] = traffic;
+    sim->traffic[CS_FIRST_ARRAY + sim->array_count] = (struct cachesim_traffic){0};
     sim->array_count++;
     for (uint64_t i = 0; i < array.page_count; i++) { /* pages touched before keep their frame */
         uint32_t label = cs_label_seen(sim, array.first_page + i);
@@ -397,12 +381,11 @@ void cs_pages_reset(struct cachesim *sim)
             sim->lines[i].state &= ~CS_HAPPENED;
         }
         for (uint32_t core = 1; core < sim->cores && (page->loaded | page->stored); core++)
-            if (page->askers >> (core < 31 ? core : 31) & 1)
+            if (cs_asked_by(page, core))
                 memset(sim->of_core[core].lines + cs_chunk(sim, label, 0), 0, cs_chunk(sim, 1, 0) * sizeof *sim->lines);
         page->written = page->loaded = page->stored = 0;
     }
-    for (uint32_t i = 0; i < CS_FIRST_ARRAY + sim->array_count; i++)
-        sim->traffic[i]->count = (struct cachesim_traffic){0};
+    memset(sim->traffic, 0, (CS_FIRST_ARRAY + sim->array_count) * sizeof *sim->traffic);
 }
 
 static uint64_t ones(uint64_t bits)

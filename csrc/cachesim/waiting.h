@@ -70,7 +70,7 @@ static INLINE uint32_t fetch_later(struct cachesim *sim, uint32_t line, uint32_t
         return fetch_2(sim, line, store);
     struct cs_waiting *w = &sim->waiting;
     w->asked[w->count] = line | store << 31;
-    __builtin_prefetch(&sim->lines[place_of(sim, line)], 1);
+    __builtin_prefetch(line_of(sim, line), 1);
     make_room(sim);
     return 0;
 }
